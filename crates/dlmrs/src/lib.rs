@@ -5,8 +5,25 @@
 //! positions see which keys, what is kept in the cache and which rows are read. A decoder ([`decode`]) is a state machine that asks
 //! for passes; the [`engine`] runs those of all active requests together.
 
+mod arithmetic;
+pub mod cache;
 pub mod checkpoint;
+pub mod decode;
+pub mod device;
+pub mod engine;
 pub mod error;
+pub mod llm;
+pub mod model;
+pub mod params;
+pub mod pass;
+pub mod sample;
 pub mod tokenizer;
 
+pub use arithmetic::{Backend, Precision};
+pub use checkpoint::{Folder, Overrides};
+pub use decode::{BlockDiffusion, Canvas, Decoding};
+pub use engine::{Engine, Event, FinishReason, Output, Request};
 pub use error::{Error, Result};
+pub use llm::Llm;
+pub use model::{LoadOptions, Model};
+pub use params::SamplingParams;

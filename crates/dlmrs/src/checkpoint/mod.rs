@@ -1,1 +1,31 @@
-//! (being written)
+//! What a checkpoint folder says: its family, its shape, its defaults and its weights, each checked before anything is computed.
+//!
+//! [`Folder`] finds the files, [`ModelConfig`] describes the one decoder layer that serves every family, [`facts`] settles what a
+//! config often leaves out (mask id, block length, stop ids), [`Weights`] maps the tensors and compares all of them with the config,
+//! and [`inspect`] prints all that without reading a weight. Whatever is found in a file is either honoured or refused by name.
+
+#[cfg(feature = "bundled")]
+pub mod bundled;
+mod check;
+pub mod config;
+pub mod defaults;
+pub mod family;
+pub mod folder;
+mod index;
+pub mod inspect;
+mod json;
+mod llada;
+pub mod names;
+mod qwen;
+pub mod rope;
+mod shard;
+pub mod weights;
+
+pub use config::{FeedForward, ModelConfig, NativeAttention};
+pub use defaults::{Facts, Overrides, facts};
+pub use family::Family;
+pub use folder::Folder;
+pub use inspect::{Report, inspect};
+pub use names::{LayerNames, Names};
+pub use rope::{Rope, RopeScaling};
+pub use weights::{StoredType, Weights};

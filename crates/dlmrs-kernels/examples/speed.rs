@@ -1,0 +1,83 @@
+//! How fast the kernels are here: `cargo run --release -p dlmrs-kernels --example speed [-- threads]`.
+//!
+//! Times are the shortest of several tries. Products are also given as the bytes of weight read and the operations done a second.
+#![allow(clippy::print_stdout, clippy::expect_used)]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use dlmrs_kernels::{AttentionPass, Isa, PackedLinear, Sight, Team, attention, exp_tile, rms_norm, silu_mul, tile_stats, top_two};
+
+fn main() {
+    let threads = std::env::args().nth(1).map_or(1, |n| n.parse().expect("a number of threads"));
+    let team = Team::with_isa(threads, Isa::detect()).expect("a team");
+    println!("{} threads, {}", team.threads(), team.isa().name());
+    if std::env::var("ONLY").is_err() { products(&team, 6144, 2048, &[1, 2, 4, 8, 16, 32, 64, 128, 512, 1024]); }
+    if std::env::var("ONLY").is_err() { products(&team, 2048, 6144, &[1, 4, 32, 512]); }
+    if std::env::var("ONLY").is_err() { products(&team, 4096, 4096, &[1, 4, 32, 512]); }
+    for (kv_heads, group, d, cached, rows) in [(8, 2, 128, 300, 4), (8, 2, 128, 300, 32), (8, 4, 128, 0, 1024), (32, 1, 128, 0, 1024)] {
+        attend(&team, kv_heads, group, d, cached, rows);
+    }
+    rest(&team);
+}
+
+fn numbers(len: usize) -> Vec<f32> {
+    (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 16) as f32 / 32768.0 - 1.0).collect()
+}
+
+/// Seconds of the shortest try.
+fn time(mut f: impl FnMut()) -> f64 {
+    let began = Instant::now();
+    let mut shortest = f64::INFINITY;
+    let mut tries = 0;
+    while tries < 5 || (began.elapsed().as_secs_f64() < 0.4 && tries < 1000) {
+        let start = Instant::now();
+        f();
+        shortest = shortest.min(start.elapsed().as_secs_f64());
+        tries += 1;
+    }
+    shortest
+}
+
+fn products(team: &Team, n: usize, k: usize, rows: &[usize]) {
+    // Two weights in turn, 100 MB together, so that they come from memory as in a model.
+    let weights = [0, 1].map(|i| PackedLinear::pack(&numbers(n * k + i)[i..], n, k));
+    println!("product, weight [{n}, {k}], {} MB", weights[0].bytes() >> 20);
+    for &rows in rows {
+        let (x, mut out) = (numbers(rows * k), vec![0.0; rows * n]);
+        let mut turn = 0;
+        let seconds = time(|| {
+            turn ^= 1;
+            weights[turn].matmul(team, &x, rows, None, black_box(&mut out));
+        });
+        let (bytes, flops) = (weights[0].bytes() as f64 / seconds / 1e9, 2.0 * (rows * n * k) as f64 / seconds / 1e9);
+        println!("  R {rows:5}  {:8.3} ms  {bytes:6.1} GB/s  {flops:7.1} Gflop/s", seconds * 1e3);
+    }
+}
+
+fn attend(team: &Team, kv_heads: usize, group: usize, d: usize, cached: usize, rows: usize) {
+    let (heads, capacity, keys) = (kv_heads * group, cached + 64, cached + rows);
+    let (q, k) = (numbers(rows * heads * d), numbers(rows * kv_heads * d));
+    let cache = numbers(kv_heads * capacity * d);
+    let sight = Sight { class_of_row: vec![0; rows], classes: vec![(0..keys as u32).collect()] };
+    let mut out = vec![0.0; q.len()];
+    let (cache_k, cache_v) = (&cache, &cache);
+    let (head_dim, scale, sight) = (d, 0.1, &sight);
+    let pass = AttentionPass { q: &q, cache_k, cache_v, capacity, cached, k: &k, v: &k, rows, heads, kv_heads, head_dim, scale, sight };
+    let seconds = time(|| attention(team, &mut [(pass, black_box(&mut out))]));
+    let flops = 4.0 * (rows * heads * d * keys) as f64 / seconds / 1e9;
+    println!("attention, H {heads} G {kv_heads} D {d} T {keys} R {rows}: {:8.3} ms  {flops:6.1} Gflop/s", seconds * 1e3);
+}
+
+fn rest(team: &Team) {
+    let mut x = numbers(32 * 6144);
+    let y = x.clone();
+    let report =
+        |name: &str, seconds: f64| println!("{name}: {:.1} us, {:.2} ns an element", seconds * 1e6, seconds * 1e9 / y.len() as f64);
+    report("rms_norm 96 x 2048", time(|| rms_norm(team, &y, &y[..2048], 1e-6, black_box(&mut x))));
+    report("silu_mul 32 x 6144", time(|| silu_mul(team, black_box(&mut x), &y)));
+    report("tile_stats", time(|| _ = black_box(tile_stats(team.isa(), black_box(&y)))));
+    report("exp_tile", time(|| exp_tile(team.isa(), black_box(&mut x), 1.0)));
+    report("top_two", time(|| _ = black_box(top_two(black_box(&y)))));
+    report("an empty task for each thread (not by element)", time(|| team.run(team.threads(), |_| ())));
+}

@@ -1,0 +1,128 @@
+//! Vectors of 16 lanes, so that a kernel is written once and compiled for each [`Isa`].
+//!
+//! A kernel is a [`Kernel`]: a struct of its arguments with a generic `run`. [`launch`] compiles `run` inside a function that may use
+//! the instructions of the chosen level; everything on the way must be `#[inline(always)]`, or it would be compiled without them.
+//! The type that stands for a level can only be had from `launch`, and is the proof that the CPU has it.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod exp;
+mod scalar;
+
+pub(crate) use exp::{LOWEST, exp};
+
+use crate::Isa;
+
+/// Lanes of a vector.
+pub(crate) const LANES: usize = 16;
+
+/// One vector in memory, on a cache line of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, align(64))]
+pub(crate) struct Line(pub(crate) [f32; LANES]);
+
+impl Line {
+    pub(crate) const ZERO: Line = Line([0.0; LANES]);
+
+    /// The floats of several lines.
+    #[inline(always)]
+    pub(crate) fn flat(lines: &[Line]) -> &[f32] {
+        // SAFETY: a line is 16 floats and nothing else, as its size says.
+        unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LANES) }
+    }
+}
+
+const _: () = assert!(size_of::<Line>() == LANES * size_of::<f32>());
+
+/// The operations on 16 lanes. Each lane counts alone: its result depends on no other lane.
+pub(crate) trait Simd: Copy {
+    /// 16 lanes.
+    type V: Copy;
+    /// Rows of a full register tile.
+    const ROWS: usize;
+    /// Vectors of accumulators that fit into the registers beside the operands.
+    const TILE: usize;
+
+    fn splat(self, value: f32) -> Self::V;
+    fn load(self, from: &[f32; LANES]) -> Self::V;
+    fn store(self, v: Self::V, to: &mut [f32; LANES]);
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b + c`, rounded once where the level has such an instruction.
+    fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// The larger one; `b` where either is NaN.
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The smaller one; `b` where either is NaN.
+    fn min(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * 2^n` for whole n of at most 160 in size, exact unless the result is not a normal number.
+    fn scale(self, a: Self::V, n: Self::V) -> Self::V;
+    /// Says that this address is read soon. Any address will do.
+    fn prefetch(self, at: *const f32);
+
+    /// The first lanes from a slice of at most 16, the others `fill`.
+    #[inline(always)]
+    fn load_some(self, from: &[f32], fill: f32) -> Self::V {
+        let mut lanes = [fill; LANES];
+        lanes[..from.len()].copy_from_slice(from);
+        self.load(&lanes)
+    }
+
+    /// The first lanes to a slice of at most 16.
+    #[inline(always)]
+    fn store_some(self, v: Self::V, to: &mut [f32]) {
+        to.copy_from_slice(&self.lanes(v)[..to.len()]);
+    }
+
+    /// All lanes.
+    #[inline(always)]
+    fn lanes(self, v: Self::V) -> [f32; LANES] {
+        let mut lanes = [0.0; LANES];
+        self.store(v, &mut lanes);
+        lanes
+    }
+
+    /// The sum of the lanes, always in the same order.
+    #[inline(always)]
+    fn sum(self, v: Self::V) -> f32 {
+        let mut lanes = self.lanes(v);
+        for half in [8, 4, 2, 1] {
+            for i in 0..half {
+                lanes[i] += lanes[i + half];
+            }
+        }
+        lanes[0]
+    }
+
+    /// The largest lane; none may be NaN.
+    #[inline(always)]
+    fn largest(self, v: Self::V) -> f32 {
+        self.lanes(v).into_iter().fold(f32::NEG_INFINITY, f32::max)
+    }
+}
+
+/// A kernel with its arguments.
+pub(crate) trait Kernel {
+    type Output;
+    /// Must be `#[inline(always)]`.
+    fn run<S: Simd>(self, s: S) -> Self::Output;
+}
+
+/// Runs a kernel at a level, or at the best the CPU has where that is lower.
+#[inline]
+pub(crate) fn launch<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
+    match isa.min(Isa::best()) {
+        Isa::Scalar => kernel.run(scalar::Scalar),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `best` has seen these features.
+        Isa::Avx2 => unsafe { avx2::launch(kernel) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Isa::Avx512 => unsafe { avx512::launch(kernel) },
+        #[cfg(not(target_arch = "x86_64"))]
+        Isa::Avx2 | Isa::Avx512 => kernel.run(scalar::Scalar),
+    }
+}

@@ -1,0 +1,147 @@
+//! The arithmetic of a decoder layer, behind one switch: [`Kernels`] (our CPU kernels, the default there) and [`Plain`] (Candle's own
+//! operations on any device). Both compute the same functions; only `Kernels` promises that a row's bits depend on nothing but that
+//! row's own inputs.
+//!
+//! Letters in the shape comments: R rows, T cached keys, H query heads, G key/value heads, D head size, C hidden size, K inputs, N outputs.
+
+mod kernels;
+mod plain;
+
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Tensor};
+use dlmrs_kernels::{Sight, Team};
+
+pub(crate) use kernels::Kernels;
+pub(crate) use plain::Plain;
+
+use crate::error::{Error, Result};
+
+/// One weight matrix [N, K], held as its arithmetic wants it.
+pub(crate) trait Product: Send + Sync {
+    /// x [R, K] -> [R, N], the bias added last.
+    fn forward(&self, x: &Tensor) -> Result<Tensor>;
+    /// Outputs `from..to` only, on the host: x [R, K] -> [R, to - from]. `from` is a multiple of 16.
+    fn columns(&self, x: &Tensor, from: usize, to: usize) -> Result<Vec<f32>>;
+}
+
+/// Rotary angles of the rows of a forward: cosines and sines, [R, rotary_dim / 2] each, in f32.
+pub(crate) struct Rotation {
+    pub(crate) cos: Tensor,
+    pub(crate) sin: Tensor,
+    pub(crate) rotary_dim: usize,
+    /// Rotate in f32 whatever the activations are (LLaDA).
+    pub(crate) full_precision: bool,
+}
+
+/// What attention needs of one pass. The keys are the first `cached` entries of the cache, then the rows of this pass.
+pub(crate) struct AttentionInput<'a> {
+    /// [Q, H, D]: the query rows, which may be fewer than the key rows (the last layer computes read rows only).
+    pub(crate) q: Tensor,
+    /// [R, G, D]
+    pub(crate) k: &'a Tensor,
+    /// [R, G, D]
+    pub(crate) v: &'a Tensor,
+    /// Keys and values [G, capacity, D] of the cache; None when nothing is cached.
+    pub(crate) cache: Option<(&'a Tensor, &'a Tensor)>,
+    pub(crate) cached: usize,
+    /// By query row.
+    pub(crate) sight: &'a Sight,
+}
+
+/// The operations that a decoder layer is made of.
+pub(crate) trait Arithmetic: Send + Sync {
+    /// Takes a weight [N, K] and an optional bias [N] over.
+    fn product(&self, weight: Vec<f32>, n: usize, k: usize, bias: Option<Vec<f32>>) -> Result<Arc<dyn Product>>;
+    /// A vector or table as the other operations expect it.
+    fn tensor(&self, data: Vec<f32>, shape: &[usize]) -> Result<Tensor>;
+    /// x [R, N] by rows of `weight` [N].
+    fn rms_norm(&self, x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor>;
+    /// x [R, heads, D] with the first `rotary_dim` dims of each head rotated.
+    fn rotate(&self, x: Tensor, rotation: &Rotation) -> Result<Tensor>;
+    /// silu(gate) * up, both [R, F].
+    fn silu_mul(&self, gate: Tensor, up: &Tensor) -> Result<Tensor>;
+    /// x + y
+    fn add(&self, x: Tensor, y: &Tensor) -> Result<Tensor>;
+    /// One [Q, H * D] for each pass.
+    fn attention(&self, passes: &[AttentionInput<'_>]) -> Result<Vec<Tensor>>;
+    /// The type of activations and cache entries.
+    fn dtype(&self) -> DType;
+    /// Where tensors live.
+    fn device(&self) -> &Device;
+    /// The threads for work on the host (scanning logits).
+    fn team(&self) -> &Team;
+}
+
+/// Which implementation multiplies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// Our kernels on a CPU, plain Candle elsewhere.
+    #[default]
+    Auto,
+    /// Our kernels; a CPU only.
+    Kernels,
+    /// Candle's own operations, on any device.
+    Plain,
+}
+
+/// Number type of the activations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// f32 on a CPU; on an accelerator the type that the checkpoint is stored in.
+    #[default]
+    Auto,
+    /// 32-bit floats.
+    F32,
+    /// bfloat16 (accelerators only: Candle has no bf16 matrix product on a CPU).
+    Bf16,
+    /// 16-bit floats (accelerators only).
+    F16,
+}
+
+impl std::str::FromStr for Precision {
+    type Err = Error;
+    fn from_str(s: &str) -> Result<Self> {
+        match s {
+            "auto" => Ok(Self::Auto),
+            "f32" | "float32" => Ok(Self::F32),
+            "bf16" | "bfloat16" => Ok(Self::Bf16),
+            "f16" | "float16" => Ok(Self::F16),
+            other => Err(Error::input("dtype", format!("'{other}' is unknown; use auto, f32, bf16 or f16"))),
+        }
+    }
+}
+
+impl std::str::FromStr for Backend {
+    type Err = Error;
+    fn from_str(s: &str) -> Result<Self> {
+        match s {
+            "auto" => Ok(Self::Auto),
+            "kernels" => Ok(Self::Kernels),
+            "plain" => Ok(Self::Plain),
+            other => Err(Error::input("backend", format!("'{other}' is unknown; use auto, kernels or plain"))),
+        }
+    }
+}
+
+/// Makes the arithmetic for a device; `stored` is the number type of the checkpoint.
+pub(crate) fn choose(backend: Backend, device: Device, precision: Precision, stored: DType, team: Arc<Team>) -> Result<Arc<dyn Arithmetic>> {
+    let dtype = match precision {
+        Precision::Auto if device.is_cpu() => DType::F32,
+        Precision::Auto => stored,
+        Precision::F32 => DType::F32,
+        Precision::Bf16 => DType::BF16,
+        Precision::F16 => DType::F16,
+    };
+    if device.is_cpu() && dtype != DType::F32 {
+        let name = dtype.as_str();
+        return Err(Error::input("dtype", format!("{name} is not available on a CPU; use f32 (or auto)")));
+    }
+    match backend {
+        Backend::Kernels if !device.is_cpu() => {
+            Err(Error::input("backend", "'kernels' runs on a CPU only; use plain (or auto) on an accelerator"))
+        }
+        Backend::Auto | Backend::Kernels if device.is_cpu() => Ok(Arc::new(Kernels::new(team))),
+        _ => Ok(Arc::new(Plain::new(device, dtype, team))),
+    }
+}

@@ -1,0 +1,213 @@
+//! What a config often leaves out: mask id, block length, stop ids, and the longest sequence (spec/models.md section 1.2).
+//!
+//! Each is looked for in a fixed order - the caller, the config, the tokenizer, the folder's name, the family's table - and each
+//! answer says where it was found.
+
+use super::json::Object;
+use super::{Family, Folder, ModelConfig, NativeAttention};
+use crate::{Error, Result};
+
+const CALLER: &str = "the caller";
+const CONFIG: &str = "config.json";
+const GENERATION_CONFIG: &str = "generation_config.json";
+const BOTH_CONFIGS: &str = "generation_config.json and config.json";
+const TOKENIZER: &str = "the tokenizer";
+const FOLDER_NAME: &str = "the folder's name";
+const FAMILY: &str = "the family's default";
+const NOWHERE: &str = "nowhere";
+
+/// What the caller says, which goes before everything else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// The mask token.
+    pub mask_token_id: Option<u32>,
+    /// The block length.
+    pub block_length: Option<usize>,
+    /// The longest sequence that is to be allowed; at most the model's own.
+    pub max_model_len: Option<usize>,
+}
+
+/// What has been settled, and where each came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The token that marks an undecided slot; below V.
+    pub mask_token_id: u32,
+    /// Where the mask token was found.
+    pub mask_token_id_from: &'static str,
+    /// B; None for families without a grid of blocks, unless the caller gave one.
+    pub block_length: Option<usize>,
+    /// Where the block length was found.
+    pub block_length_from: &'static str,
+    /// Whether the weights were trained for one block length, so that another degrades them (SDAR).
+    pub block_length_baked: bool,
+    /// Tokens that end an answer, ascending; below V. May be empty.
+    pub stop_token_ids: Vec<u32>,
+    /// Where the stop tokens were found.
+    pub stop_token_ids_from: &'static str,
+    /// The longest sequence, prompt and answer together.
+    pub max_model_len: usize,
+    /// Where the longest sequence was found.
+    pub max_model_len_from: &'static str,
+}
+
+/// A family's answers when nobody else has one.
+struct Table {
+    mask: u32,
+    block: Option<usize>,
+    stops: &'static [u32],
+}
+
+fn table(family: Family) -> Table {
+    match family {
+        Family::Sdar => Table { mask: 151_669, block: Some(4), stops: &[151_643, 151_645] },
+        Family::Llada => Table { mask: 126_336, block: None, stops: &[126_081, 126_348] },
+        Family::Dream => Table { mask: 151_666, block: None, stops: &[151_643, 151_645] },
+    }
+}
+
+/// Settles everything. `tokenizer_mask_id` and `tokenizer_eos` are what the tokenizer's own files call mask and end of sequence.
+pub fn facts(
+    folder: &Folder,
+    config: &ModelConfig,
+    tokenizer_mask_id: Option<u32>,
+    tokenizer_eos: Option<u32>,
+    overrides: &Overrides,
+) -> Result<Facts> {
+    let Some((mask_token_id, mask_token_id_from)) = mask_token(folder, config, tokenizer_mask_id, overrides)? else {
+        return Err(Error::input(
+            "mask_token_id",
+            format!(
+                "not found in {} nor in the tokenizer, and the usual one of {}, {}, is beyond this vocabulary of {}; give mask_token_id",
+                folder.describe(CONFIG),
+                config.family,
+                table(config.family).mask,
+                config.vocab
+            ),
+        ));
+    };
+    let (stop_token_ids, stop_token_ids_from) = stop_tokens(folder, config, tokenizer_eos)?;
+    if stop_token_ids.contains(&mask_token_id) {
+        return Err(Error::input(
+            "mask_token_id",
+            format!("{mask_token_id} (from {mask_token_id_from}) is also a stop token (from {stop_token_ids_from}); it must be another"),
+        ));
+    }
+    let (block_length, block_length_from) = block_length(folder, config, overrides)?;
+    let (max_model_len, max_model_len_from) = max_model_len(config, overrides)?;
+    Ok(Facts {
+        mask_token_id,
+        mask_token_id_from,
+        block_length,
+        block_length_from,
+        block_length_baked: config.family == Family::Sdar,
+        stop_token_ids,
+        stop_token_ids_from,
+        max_model_len,
+        max_model_len_from,
+    })
+}
+
+/// The mask token and where it was found; None if nobody knows it.
+pub(super) fn mask_token(
+    folder: &Folder,
+    config: &ModelConfig,
+    tokenizer: Option<u32>,
+    overrides: &Overrides,
+) -> Result<Option<(u32, &'static str)>> {
+    if let Some(id) = overrides.mask_token_id {
+        return within(id, config).map(|id| Some((id, CALLER))).map_err(|message| Error::input("mask_token_id", message));
+    }
+    if let Some(id) = config.mask_token_id {
+        let id = within(id, config).map_err(|message| Error::checkpoint(folder.describe(CONFIG), format!("mask_token_id {message}")))?;
+        return Ok(Some((id, CONFIG)));
+    }
+    if let Some(id) = tokenizer {
+        let id = within(id, config).map_err(|message| Error::Tokenizer(format!("the mask token's id {message}")))?;
+        return Ok(Some((id, TOKENIZER)));
+    }
+    // The table is about the public checkpoints; a smaller vocabulary is another one, where the id would mean nothing.
+    Ok(within(table(config.family).mask, config).ok().map(|id| (id, FAMILY)))
+}
+
+/// The stop tokens and where they were found.
+pub(super) fn stop_tokens(folder: &Folder, config: &ModelConfig, tokenizer: Option<u32>) -> Result<(Vec<u32>, &'static str)> {
+    let generation = match Object::read(folder, GENERATION_CONFIG)? {
+        Some(object) => {
+            let ids = object.ids("eos_token_id")?;
+            for id in &ids {
+                within(*id, config).map_err(|message| object.error(format!("eos_token_id {message}")))?;
+            }
+            ids
+        }
+        None => Vec::new(),
+    };
+    let from = match (generation.is_empty(), config.eos_token_ids.is_empty()) {
+        (false, false) => BOTH_CONFIGS,
+        (false, true) => GENERATION_CONFIG,
+        (true, false) => CONFIG,
+        (true, true) => match tokenizer {
+            Some(id) => {
+                let id = within(id, config).map_err(|message| Error::Tokenizer(format!("the id of the end of sequence {message}")))?;
+                return Ok((vec![id], TOKENIZER));
+            }
+            None => {
+                let ids: Vec<_> = table(config.family).stops.iter().copied().filter(|id| within(*id, config).is_ok()).collect();
+                let from = if ids.is_empty() { NOWHERE } else { FAMILY };
+                return Ok((ids, from));
+            }
+        },
+    };
+    let mut ids = generation;
+    ids.extend(&config.eos_token_ids);
+    ids.sort_unstable();
+    ids.dedup();
+    Ok((ids, from))
+}
+
+/// The block length and where it was found.
+pub(super) fn block_length(folder: &Folder, config: &ModelConfig, overrides: &Overrides) -> Result<(Option<usize>, &'static str)> {
+    let max = config.max_positions;
+    if let Some(length) = overrides.block_length {
+        if !(1..=max).contains(&length) {
+            let message = format!("is {length}, but must be from 1 to {max}, the model's longest sequence");
+            return Err(Error::input("block_length", message));
+        }
+        return Ok((Some(length), CALLER));
+    }
+    if config.attention != NativeAttention::BlockCausal {
+        return Ok((None, NOWHERE));
+    }
+    if let Some(length) = config.block_length {
+        return Ok((Some(length), CONFIG));
+    }
+    if let Some(length) = suffix(&folder.name()).filter(|length| (1..=max).contains(length)) {
+        return Ok((Some(length), FOLDER_NAME));
+    }
+    Ok((table(config.family).block, FAMILY))
+}
+
+/// 8 from `SDAR-8B-Chat-b8`.
+fn suffix(name: &str) -> Option<usize> {
+    let (_, digits) = name.rsplit_once("-b")?;
+    // `parse` alone would take "+8".
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+}
+
+pub(super) fn max_model_len(config: &ModelConfig, overrides: &Overrides) -> Result<(usize, &'static str)> {
+    let max = config.max_positions;
+    match overrides.max_model_len {
+        None => Ok((max, CONFIG)),
+        Some(length) if (1..=max).contains(&length) => Ok((length, CALLER)),
+        Some(length) => {
+            Err(Error::input("max_model_len", format!("is {length}, but must be from 1 to {max}, the model's longest sequence")))
+        }
+    }
+}
+
+/// A token id, if the embedding has a row for it; else the rest of a sentence.
+fn within(id: u32, config: &ModelConfig) -> Result<u32, String> {
+    if (id as usize) < config.vocab {
+        return Ok(id);
+    }
+    Err(format!("is {id}, but must be below {}, the rows of the embedding", config.vocab))
+}

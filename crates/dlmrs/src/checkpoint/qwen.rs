@@ -1,0 +1,71 @@
+//! Configs with the keys of Qwen: SDAR on Qwen3 bodies, Dream on Qwen2.5 bodies (spec/models.md sections 2 and 6).
+
+use serde_json::Value;
+
+use super::config::{self, FeedForward, ModelConfig, NativeAttention};
+use super::json::{Object, shown};
+use super::{Family, Rope};
+use crate::Result;
+
+/// Keys that name a block length, the first that is there counts (spec/models.md section 1.2).
+const BLOCK_KEYS: [&str; 4] = ["block_size", "block_length", "bd_size", "canvas_length"];
+
+pub(super) fn read(object: &Object, family: Family) -> Result<ModelConfig> {
+    let sdar = family == Family::Sdar;
+    refuse(object, sdar)?;
+    let hidden = object.size("hidden_size", config::MAX_HIDDEN)?;
+    let heads = object.size("num_attention_heads", config::MAX_HEADS)?;
+    let head_dim = config::head_dim(object, object.optional_size("head_dim", config::MAX_HEAD_DIM)?, hidden, heads)?;
+    let max_positions = object.size("max_position_embeddings", config::MAX_POSITIONS)?;
+    Ok(ModelConfig {
+        family,
+        hidden,
+        layers: object.size("num_hidden_layers", config::MAX_LAYERS)?,
+        heads,
+        kv_heads: object.optional_size("num_key_value_heads", config::MAX_HEADS)?.unwrap_or(heads),
+        head_dim,
+        vocab: object.size("vocab_size", config::MAX_VOCAB)?,
+        feed_forward: FeedForward::Dense { intermediate: object.size("intermediate_size", config::MAX_INTERMEDIATE)? },
+        rms_eps: object.number("rms_norm_eps", 0.0, 1.0)?,
+        rope: Rope::read(object, head_dim)?,
+        qkv_bias: !sdar,
+        qk_norm: sdar,
+        tied: object.flag("tie_word_embeddings")?.unwrap_or(false),
+        max_positions,
+        shift: !sdar,
+        attention: if sdar { NativeAttention::BlockCausal } else { NativeAttention::Bidirectional },
+        mask_token_id: config::mask_token_id(object)?,
+        block_length: if sdar { block_length(object, max_positions)? } else { None },
+        eos_token_ids: object.ids("eos_token_id")?,
+        torch_dtype: config::torch_dtype(object)?,
+    })
+}
+
+fn block_length(object: &Object, max_positions: usize) -> Result<Option<usize>> {
+    for key in BLOCK_KEYS {
+        if let Some(length) = object.optional_size(key, max_positions)? {
+            return Ok(Some(length));
+        }
+    }
+    Ok(None)
+}
+
+/// What would change the arithmetic and is not implemented.
+fn refuse(object: &Object, sdar: bool) -> Result<()> {
+    config::refuse_foreign(object)?;
+    object.only("hidden_act", &"silu".into())?;
+    // A window that is written down but switched off is common (spec/models.md section 14).
+    object.only("use_sliding_window", &false.into())?;
+    object.only("use_mrope", &false.into())?;
+    object.only("attention_layer_norm", &false.into())?;
+    if sdar {
+        // It would put a bias on o too. Dream's biases are not a matter of this key.
+        object.only("attention_bias", &false.into())?;
+    }
+    if let Some(Value::Array(kinds)) = object.get("layer_types")
+        && let Some(kind) = kinds.iter().find(|kind| kind.as_str() != Some("full_attention"))
+    {
+        return Err(object.error(format!("layer_types holds {}, but only \"full_attention\" is supported", shown(kind))));
+    }
+    Ok(())
+}

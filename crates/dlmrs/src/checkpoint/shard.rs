@@ -1,0 +1,115 @@
+//! One safetensors file: mapped into memory, its header checked against its length. No weight is read here.
+
+use std::path::Path;
+
+use memmap2::Mmap;
+use safetensors::tensor::{Metadata, TensorInfo};
+
+use super::Folder;
+use super::folder::regular_file;
+use crate::{Error, Result};
+
+/// Bytes of the number at the start of a file that says how long the header is.
+const LENGTH_BYTES: usize = 8;
+/// The format's own limit.
+const MAX_HEADER: u64 = 100_000_000;
+
+/// A mapped file of tensors.
+#[derive(Debug)]
+pub(super) struct Shard {
+    /// The file as the user knows it.
+    pub(super) file: String,
+    /// Its name within the folder.
+    pub(super) name: String,
+    bytes: Bytes,
+    /// Where the tensors' data begins.
+    data: usize,
+    metadata: Metadata,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Mapped(Mmap),
+    Bundled(&'static [u8]),
+}
+
+impl Bytes {
+    fn all(&self) -> &[u8] {
+        match self {
+            Self::Mapped(map) => map,
+            Self::Bundled(bytes) => bytes,
+        }
+    }
+}
+
+impl Shard {
+    /// Maps a file and parses its header; None if there is no such file.
+    pub(super) fn open(folder: &Folder, name: &str) -> Result<Option<Self>> {
+        let bytes = match folder {
+            Folder::Disk(path) => map(&path.join(name))?.map(Bytes::Mapped),
+            Folder::Bundled(_, files) => files.iter().find(|(file, _)| *file == name).map(|(_, bytes)| Bytes::Bundled(bytes)),
+        };
+        bytes.map(|bytes| Self::parse(folder.describe(name), name, bytes)).transpose()
+    }
+
+    fn parse(file: String, name: &str, bytes: Bytes) -> Result<Self> {
+        let all = bytes.all();
+        let length = match all.first_chunk::<LENGTH_BYTES>() {
+            Some(first) => u64::from_le_bytes(*first),
+            None => {
+                let message = format!("has {} bytes, but a safetensors file begins with {LENGTH_BYTES} that hold a length", all.len());
+                return Err(Error::checkpoint(file, message));
+            }
+        };
+        let data = usize::try_from(length).ok().and_then(|length| length.checked_add(LENGTH_BYTES)).filter(|_| length <= MAX_HEADER);
+        let Some(header) = data.and_then(|data| all.get(LENGTH_BYTES..data)) else {
+            let message = format!(
+                "is not a safetensors file or is cut short: it announces a header of {length} bytes, but has {} bytes in all",
+                all.len()
+            );
+            return Err(Error::checkpoint(file, message));
+        };
+        // The crate's own reader adds these lengths unchecked, so the header is parsed alone and its end compared here.
+        let metadata: Metadata = serde_json::from_slice(header)
+            .map_err(|error| Error::checkpoint(&file, format!("the safetensors header is malformed: {error}")))?;
+        let (data, wanted) = (LENGTH_BYTES + header.len(), metadata.data_len());
+        if all.len() - data != wanted {
+            let (verdict, found) = if all.len() - data < wanted { ("is cut short", "only ") } else { ("has a tail", "") };
+            let message = format!(
+                "{verdict}: its header describes {wanted} bytes of tensors, which with the header make {} bytes, but the file has {found}{} bytes",
+                wanted as u128 + data as u128,
+                all.len()
+            );
+            return Err(Error::checkpoint(file, message));
+        }
+        Ok(Self { file, name: name.to_string(), bytes, data, metadata })
+    }
+
+    /// Every tensor of the file, by name.
+    pub(super) fn tensors(&self) -> Vec<(String, &TensorInfo)> {
+        let mut all: Vec<_> = self.metadata.tensors().into_iter().collect();
+        // The map's order is random; messages must not be.
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+
+    /// The bytes of a tensor of this file.
+    pub(super) fn bytes(&self, info: &TensorInfo) -> &[u8] {
+        let (start, end) = info.data_offsets;
+        self.bytes.all().get(self.data..).and_then(|data| data.get(start..end)).unwrap_or_default()
+    }
+}
+
+/// Maps a regular file; None if there is none.
+#[allow(unsafe_code)]
+fn map(path: &Path) -> Result<Option<Mmap>> {
+    if regular_file(path)?.is_none() {
+        return Ok(None);
+    }
+    let file = std::fs::File::open(path).map_err(|error| Error::io("open", path, error))?;
+    // SAFETY: the map is private to this module, read only, and lives as long as its `Mmap`. What Rust cannot rule out is that another
+    // program changes the file meanwhile; weights are written once and replaced by renaming, and every engine that maps them relies on
+    // that. A file cut short while it is mapped would end the process with a signal, and the documentation of `Weights` says so.
+    let map = unsafe { Mmap::map(&file) };
+    map.map(Some).map_err(|error| Error::io("map", path, error))
+}

@@ -1,0 +1,169 @@
+//! The weights of a checkpoint: mapped, checked as a whole against the config, read one tensor at a time.
+
+use std::collections::BTreeMap;
+
+use half::{bf16, f16};
+use safetensors::Dtype;
+use safetensors::tensor::TensorInfo;
+
+use super::shard::Shard;
+use super::{Folder, ModelConfig, Names, check, index};
+use crate::{Error, Result};
+
+/// The type that a tensor is stored in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StoredType {
+    /// 32-bit floating point.
+    F32,
+    /// The upper half of an f32.
+    Bf16,
+    /// IEEE half precision.
+    F16,
+}
+
+impl StoredType {
+    pub(super) fn of(dtype: Dtype) -> Option<Self> {
+        match dtype {
+            Dtype::F32 => Some(Self::F32),
+            Dtype::BF16 => Some(Self::Bf16),
+            Dtype::F16 => Some(Self::F16),
+            _ => None,
+        }
+    }
+
+    /// As safetensors calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "F32",
+            Self::Bf16 => "BF16",
+            Self::F16 => "F16",
+        }
+    }
+
+    /// Bytes of one number.
+    pub fn size(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 | Self::F16 => 2,
+        }
+    }
+}
+
+/// Where a checked tensor is.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) shard: usize,
+    pub(super) dtype: StoredType,
+    pub(super) info: TensorInfo,
+}
+
+/// The tensors of a checkpoint. Files are mapped, so opening costs no memory; they must not be changed or cut short while they are
+/// open, or the process may be ended by the system.
+#[derive(Debug)]
+pub struct Weights {
+    shards: Vec<Shard>,
+    entries: BTreeMap<String, Entry>,
+    head: &'static str,
+    whole: String,
+}
+
+impl Weights {
+    /// Maps the files, parses their headers and checks that every tensor of the config is there once with its shape, and no other.
+    /// No weight is read.
+    pub fn open(folder: &Folder, config: &ModelConfig) -> Result<Self> {
+        Self::find(folder, config)?.ok_or_else(|| index::no_weights(folder))
+    }
+
+    /// Like [`Weights::open`], but None if the folder has no weights at all.
+    pub fn find(folder: &Folder, config: &ModelConfig) -> Result<Option<Self>> {
+        let Some(shards) = index::open_shards(folder)? else { return Ok(None) };
+        let whole = match shards.as_slice() {
+            [one] => one.file.clone(),
+            _ => folder.path().display().to_string(),
+        };
+        let entries = check::entries(&shards, config, &whole)?;
+        Ok(Some(Self { shards, entries, head: Names::of(config.family).head, whole }))
+    }
+
+    /// Whether a tensor is stored.
+    pub fn has(&self, name: &str) -> bool {
+        self.entries.contains_key(name)
+    }
+
+    /// Whether the output head is stored; otherwise it is the embedding. What is stored decides, not the config's tie flag.
+    pub fn has_head(&self) -> bool {
+        self.has(self.head)
+    }
+
+    /// A tensor's shape.
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.entries.get(name).map(|entry| entry.info.shape.as_slice())
+    }
+
+    /// The type a tensor is stored in.
+    pub fn dtype(&self, name: &str) -> Option<StoredType> {
+        self.entries.get(name).map(|entry| entry.dtype)
+    }
+
+    /// The file a tensor is in, for messages.
+    pub fn file(&self, name: &str) -> Option<&str> {
+        let shard = self.entries.get(name).and_then(|entry| self.shards.get(entry.shard));
+        shard.map(|shard| shard.file.as_str())
+    }
+
+    /// A tensor's numbers in row-major order, widened to f32, which changes none of them. A NaN or an infinity is an error.
+    pub fn load_f32(&self, name: &str) -> Result<Vec<f32>> {
+        let found = self.entries.get(name).and_then(|entry| self.shards.get(entry.shard).map(|shard| (entry, shard)));
+        let Some((entry, shard)) = found else {
+            return Err(Error::checkpoint(&self.whole, format!("holds no tensor {name}")));
+        };
+        let bytes = shard.bytes(&entry.info);
+        // The header's sizes have been compared with the file, so this is no more than twice what is on disk.
+        let numbers = bytes.len() / entry.dtype.size();
+        let mut values = Vec::new();
+        if values.try_reserve_exact(numbers).is_err() {
+            let message = format!("{name} needs {} bytes, more than there are", numbers as u128 * 4);
+            return Err(Error::Capacity { what: "memory for weights", message });
+        }
+        match entry.dtype {
+            StoredType::F32 => widen(&mut values, bytes, f32::from_le_bytes),
+            StoredType::Bf16 => widen(&mut values, bytes, |pair| bf16::from_le_bytes(pair).to_f32()),
+            StoredType::F16 => widen(&mut values, bytes, |pair| f16::from_le_bytes(pair).to_f32()),
+        }
+        match values.iter().find(|value| !value.is_finite()) {
+            None => Ok(values),
+            Some(value) => Err(Error::NotFinite {
+                place: format!("{name} in {}", shard.file),
+                found: if value.is_nan() { "NaN" } else { "an infinite value" },
+            }),
+        }
+    }
+
+    /// How many numbers are stored.
+    pub fn parameters(&self) -> u64 {
+        self.entries.values().map(|entry| entry.info.shape.iter().product::<usize>() as u64).sum()
+    }
+
+    /// How many bytes the tensors take on disk.
+    pub fn stored_bytes(&self) -> u64 {
+        self.entries.values().map(|entry| (entry.info.data_offsets.1 - entry.info.data_offsets.0) as u64).sum()
+    }
+
+    /// The types that occur, each once.
+    pub fn stored_dtypes(&self) -> Vec<String> {
+        let mut types: Vec<_> = self.entries.values().map(|entry| entry.dtype).collect();
+        types.sort_unstable();
+        types.dedup();
+        types.into_iter().map(|dtype| dtype.name().to_string()).collect()
+    }
+
+    /// The files, as the user knows them.
+    pub fn files(&self) -> Vec<&str> {
+        self.shards.iter().map(|shard| shard.file.as_str()).collect()
+    }
+}
+
+/// Appends the numbers of `N` bytes each.
+fn widen<const N: usize>(values: &mut Vec<f32>, bytes: &[u8], read: impl Fn([u8; N]) -> f32) {
+    values.extend(bytes.as_chunks::<N>().0.iter().map(|chunk| read(*chunk)));
+}

@@ -1,0 +1,254 @@
+//! The methods of decoding and their settings, with the papers' own names. None means the checkpoint's own way.
+
+use crate::error::{Error, Result};
+use crate::params::SamplingParams;
+use crate::sample::{Confidence, FilterOrder};
+
+use super::{BlockDecoder, CanvasDecoder, Decoder};
+
+/// How a request is decoded.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decoding {
+    /// For block-causal models (SDAR).
+    Block(BlockDiffusion),
+    /// For bidirectional models (LLaDA, Dream).
+    Canvas(Canvas),
+}
+
+/// Which slots of a block a step reveals (SDAR's four strategies, and margin).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// The leftmost.
+    Sequential,
+    /// The most probable, as many as the step's quota.
+    LowConfidenceStatic,
+    /// All above the threshold if they fill the quota, else as static.
+    #[default]
+    LowConfidenceDynamic,
+    /// By rising entropy until their sum would reach the bound; the true entropy of each row.
+    EntropyBounded,
+    /// The largest distance between first and second token, as many as the step's quota.
+    Margin,
+}
+
+impl std::str::FromStr for Strategy {
+    type Err = Error;
+    fn from_str(s: &str) -> Result<Self> {
+        Ok(match s {
+            "sequential" => Self::Sequential,
+            "low_confidence_static" => Self::LowConfidenceStatic,
+            "low_confidence_dynamic" => Self::LowConfidenceDynamic,
+            "entropy_bounded" => Self::EntropyBounded,
+            "margin" => Self::Margin,
+            other => {
+                let known = "sequential, low_confidence_static, low_confidence_dynamic, entropy_bounded or margin";
+                return Err(Error::input("strategy", format!("'{other}' is unknown for block diffusion; use {known}")));
+            }
+        })
+    }
+}
+
+/// Block diffusion: blocks from left to right, each denoised in steps; finished blocks are cached exactly.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BlockDiffusion {
+    /// B. None: the checkpoint's.
+    pub block_length: Option<usize>,
+    /// Steps **a block** (not a canvas). None: B, one token a step.
+    pub steps: Option<usize>,
+    /// Which slots a step reveals.
+    pub strategy: Strategy,
+    /// For `low_confidence_dynamic`: reveal above it. Any number; at most 0 means all, 1 or more none. None: 0.85, the reference's.
+    pub threshold: Option<f32>,
+    /// For `entropy_bounded`, in nats. None: 0.35, the reference's.
+    pub entropy_bound: Option<f32>,
+}
+
+/// Which slots of a canvas a step keeps masked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Remasking {
+    /// The least probable stay masked.
+    #[default]
+    LowConfidence,
+    /// Random ones stay masked.
+    Random,
+}
+
+impl std::str::FromStr for Remasking {
+    type Err = Error;
+    fn from_str(s: &str) -> Result<Self> {
+        match s {
+            "low_confidence" => Ok(Self::LowConfidence),
+            "random" => Ok(Self::Random),
+            other => Err(Error::input("strategy", format!("'{other}' is unknown for a canvas; use low_confidence or random"))),
+        }
+    }
+}
+
+/// Dream's schedules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DreamAlg {
+    /// Every mask is revealed independently with the step's share as probability.
+    Origin,
+    /// By the probability of the chosen token.
+    MaskgitPlus,
+    /// By the distance between first and second probability.
+    TopkMargin,
+    /// By falling entropy.
+    Entropy,
+}
+
+impl std::str::FromStr for DreamAlg {
+    type Err = Error;
+    fn from_str(s: &str) -> Result<Self> {
+        Ok(match s {
+            "origin" => Self::Origin,
+            "maskgit_plus" => Self::MaskgitPlus,
+            "topk_margin" => Self::TopkMargin,
+            "entropy" => Self::Entropy,
+            other => return Err(Error::input("alg", format!("'{other}' is unknown; use origin, maskgit_plus, topk_margin or entropy"))),
+        })
+    }
+}
+
+/// Canvas diffusion: prompt and all slots in one canvas, decided block by block, every pass over the whole canvas.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Canvas {
+    /// Slots decided together, counted from the prompt's end; the last block may be shorter. None: 32 for LLaDA, the whole canvas for Dream.
+    pub block_length: Option<usize>,
+    /// Steps of **the whole canvas** (not a block). None: one token a step. Ignored with a threshold.
+    pub steps: Option<usize>,
+    /// Which slots stay masked in a step, for the fixed schedule and the threshold.
+    pub strategy: Remasking,
+    /// Reveal everything at least this probable, and always the most probable. None: the fixed schedule.
+    pub threshold: Option<f32>,
+    /// Classifier-free guidance; 0 is off. Above 0 every step costs two passes.
+    pub cfg_scale: f32,
+    /// Dream's schedules instead of the fixed one. None: `entropy` for Dream, off for LLaDA.
+    pub alg: Option<DreamAlg>,
+    /// Where Dream's time line ends.
+    pub eps: f32,
+    /// Above 0 Dream's slots are drawn from softmax(confidence / alg_temp) instead of taken in order.
+    pub alg_temp: f32,
+    /// The end-of-text id is never drawn (LLaDA's logits_eos_inf).
+    pub logits_eos_inf: bool,
+    /// Slots whose token is a stop id are revealed last (LLaDA's confidence_eos_eot_inf, working at every temperature).
+    pub confidence_eos_eot_inf: bool,
+}
+
+impl Default for Canvas {
+    fn default() -> Self {
+        Self {
+            block_length: None,
+            steps: None,
+            strategy: Remasking::LowConfidence,
+            threshold: None,
+            cfg_scale: 0.0,
+            alg: None,
+            eps: 1e-3,
+            alg_temp: 0.0,
+            logits_eos_inf: false,
+            confidence_eos_eot_inf: false,
+        }
+    }
+}
+
+/// What a decoder has to know of the request and of the model.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The prompt; mask ids in it are slots to fill.
+    pub prompt: Vec<u32>,
+    /// The request's settings, validated.
+    pub params: SamplingParams,
+    /// `params.seed`, or one that was drawn.
+    pub seed: u64,
+    /// The token that marks an undecided slot.
+    pub mask_token_id: u32,
+    /// Ids from here on are never drawn.
+    pub drawable: u32,
+    /// End of text, for `logits_eos_inf`.
+    pub eos_token_id: Option<u32>,
+    /// All stop ids of checkpoint and request.
+    pub stop_token_ids: Vec<u32>,
+    /// B of the checkpoint.
+    pub block_length: Option<usize>,
+    /// Whether the prediction for slot i is read at row i - 1.
+    pub shift: bool,
+    /// Dream's schedule is the default.
+    pub dream: bool,
+    /// Which distribution confidences are taken from above temperature 0.
+    pub confidence: Confidence,
+    /// In which order filters are applied.
+    pub filter_order: FilterOrder,
+}
+
+impl Decoding {
+    /// Its name, as the Python class is called.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Block(_) => "BlockDiffusion",
+            Self::Canvas(_) => "Canvas",
+        }
+    }
+
+    /// Checks all values.
+    pub fn validate(&self) -> Result<()> {
+        match self {
+            Self::Block(b) => {
+                positive("block_length", b.block_length)?;
+                positive("steps", b.steps)?;
+                number("threshold", b.threshold)?;
+                match b.entropy_bound {
+                    Some(bound) if bound.is_nan() || bound < 0.0 => Err(Error::input("entropy_bound", format!("is {bound}; at least 0 is needed"))),
+                    _ => Ok(()),
+                }
+            }
+            Self::Canvas(c) => {
+                positive("block_length", c.block_length)?;
+                positive("steps", c.steps)?;
+                number("threshold", c.threshold)?;
+                for (name, value) in [("cfg_scale", c.cfg_scale), ("alg_temp", c.alg_temp)] {
+                    if !(value >= 0.0 && value.is_finite()) {
+                        return Err(Error::input(name, format!("is {value}; a number of at least 0 is needed (0 is off)")));
+                    }
+                }
+                if !(c.eps > 0.0 && c.eps < 1.0) {
+                    return Err(Error::input("eps", format!("is {}; a number between 0 and 1 is needed", c.eps)));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// How many positions the canvas of a task takes.
+    pub fn canvas_length(&self, prompt: usize, max_tokens: usize, block_length: Option<usize>) -> usize {
+        match self {
+            Self::Block(b) => {
+                let b = b.block_length.or(block_length).unwrap_or(1).max(1);
+                (prompt + max_tokens).div_ceil(b) * b
+            }
+            Self::Canvas(_) => prompt + max_tokens,
+        }
+    }
+
+    /// The state machine for one request. Settings and task must have been validated.
+    pub fn decoder(&self, task: Task) -> Box<dyn Decoder> {
+        match self {
+            Self::Block(settings) => Box::new(BlockDecoder::new(settings, task)),
+            Self::Canvas(settings) => Box::new(CanvasDecoder::new(settings, task)),
+        }
+    }
+}
+
+fn positive(name: &str, value: Option<usize>) -> Result<()> {
+    match value {
+        Some(0) => Err(Error::input(name, "is 0; at least 1 is needed")),
+        _ => Ok(()),
+    }
+}
+
+fn number(name: &str, value: Option<f32>) -> Result<()> {
+    match value {
+        Some(value) if value.is_nan() => Err(Error::input(name, "is NaN; a number is needed")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,120 @@
+//! Decoders: one state machine a request and a method. A decoder runs no model. It says which passes it wants ([`Decoder::next`]) and
+//! learns what their rows say ([`Decoder::take`]), so it can be tested with scripted answers, and batching, streaming and cancelling
+//! live in one place, the engine.
+
+mod block;
+mod canvas;
+mod method;
+pub mod reveal;
+mod rules;
+pub mod schedule;
+
+pub use block::BlockDecoder;
+pub use canvas::CanvasDecoder;
+pub use method::{BlockDiffusion, Canvas, Decoding, DreamAlg, Remasking, Strategy, Task};
+
+use crate::error::Result;
+use crate::pass::Pass;
+use crate::sample::{RowRule, RowStat};
+
+/// What a pass is for. Rows are counted by what each serves, so a pass that also commits a block counts as one denoising pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PassKind {
+    /// Puts given tokens into the cache; nothing is read.
+    Prefill,
+    /// Decides slots.
+    Denoise,
+    /// Makes a finished block permanent; nothing is read.
+    Commit,
+}
+
+impl PassKind {
+    /// Its name in statistics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prefill => "prefill",
+            Self::Denoise => "denoise",
+            Self::Commit => "commit",
+        }
+    }
+}
+
+/// Rows of a pass by what each serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowCounts {
+    /// Rows of the prompt that go into the cache, or stand in a canvas that is not cached.
+    pub prefill: usize,
+    /// Rows of finished blocks on their way into the cache.
+    pub commit: usize,
+    /// Rows of the block (or canvas) that is being decided.
+    pub denoise: usize,
+}
+
+/// One pass that a decoder wants.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Which of the decoder's caches it runs over; see [`Decoder::caches`].
+    pub cache: usize,
+    /// The pass.
+    pub pass: Pass,
+    /// Rows to scan; the answer has one statistic for each, in this order.
+    pub scans: Vec<Scan>,
+    /// What it is for.
+    pub kind: PassKind,
+    /// Its rows by what they serve.
+    pub rows: RowCounts,
+}
+
+/// A read row of a wish that is to be scanned.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// Index into the `read` of the wish's pass.
+    pub read: usize,
+    /// The guiding row of classifier-free guidance: (wish of the same `next`, index into its `read`, scale).
+    pub guide: Option<(usize, usize, f32)>,
+    /// How the row is turned into a token.
+    pub rule: RowRule,
+}
+
+/// How a slot was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Chosen by the rule's ranking, within the quota of the step.
+    Ranked,
+    /// Above the threshold (or inside the entropy bound), beyond what the quota asked for.
+    Bound,
+}
+
+/// A slot that has just been decided.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Revealed {
+    /// Its place in the canvas.
+    pub position: usize,
+    /// The statistics of the row that decided it; `stat.token` is what the slot holds now.
+    pub stat: RowStat,
+    /// By which rule.
+    pub how: How,
+}
+
+/// A request's way through its canvas.
+pub trait Decoder: Send {
+    /// How many caches it uses; the engine makes them.
+    fn caches(&self) -> usize {
+        1
+    }
+
+    /// The passes it wants next, all of which run in one forward. Empty only when it has finished.
+    fn next(&mut self) -> Result<Vec<Wish>>;
+
+    /// Takes the answers to the wishes of the last `next`, in order, and says what was revealed.
+    fn take(&mut self, answers: &[Vec<RowStat>]) -> Result<Vec<Revealed>>;
+
+    /// All tokens, prompt included; undecided slots hold the mask id.
+    fn canvas(&self) -> &[u32];
+
+    /// Everything before this place is decided and will not be looked at again (whole blocks only, until the end).
+    fn committed(&self) -> usize;
+
+    /// Whether every slot is decided.
+    fn finished(&self) -> bool;
+}

@@ -1,0 +1,67 @@
+//! The sampling rule of each slot of one request.
+
+use std::sync::Arc;
+
+use super::method::Task;
+use crate::sample::{Edit, RowRule};
+
+/// Makes row rules; what all rows share is made once.
+pub(super) struct Rules {
+    template: RowRule,
+    base: Vec<(u32, Edit)>,
+    penalty: f32,
+    stop_token_ids: Arc<[u32]>,
+    none: Arc<[u32]>,
+    /// Stop ids are banned before this place (`min_tokens`).
+    stops_from: usize,
+}
+
+impl Rules {
+    /// `banned` besides those of the parameters.
+    pub(super) fn new(task: &Task, banned: &[u32]) -> Self {
+        let params = &task.params;
+        let bias = params.logit_bias.iter().map(|(&id, &bias)| (id, Edit::Add(bias)));
+        let bans = params.banned_token_ids.iter().chain(banned).map(|&id| (id, Edit::Add(f32::NEG_INFINITY)));
+        let base: Vec<_> = bias.chain(bans).collect();
+        let none: Arc<[u32]> = Arc::from([]);
+        let template = RowRule {
+            temperature: params.temperature,
+            top_k: params.top_k,
+            top_p: params.top_p,
+            filter_order: task.filter_order,
+            confidence: task.confidence,
+            mask_token_id: task.mask_token_id,
+            drawable: task.drawable,
+            seed: task.seed,
+            position: 0,
+            edits: base.clone().into(),
+            banned: none.clone(),
+        };
+        Self {
+            template,
+            base,
+            penalty: params.repetition_penalty,
+            stop_token_ids: task.stop_token_ids.clone().into(),
+            none,
+            stops_from: if params.ignore_eos { 0 } else { task.prompt.len() + params.min_tokens },
+        }
+    }
+
+    /// Looks at the canvas again: the repetition penalty goes by what it holds now.
+    pub(super) fn update(&mut self, canvas: &[u32]) {
+        if self.penalty == 1.0 {
+            return;
+        }
+        let mut held: Vec<u32> = canvas.iter().copied().filter(|&id| id != self.template.mask_token_id).collect();
+        held.sort_unstable();
+        held.dedup();
+        let penalties = held.into_iter().map(|id| (id, Edit::Penalty(self.penalty)));
+        self.template.edits = penalties.chain(self.base.iter().copied()).collect();
+    }
+
+    /// The rule for the slot at `position`.
+    pub(super) fn at(&self, position: usize) -> RowRule {
+        let banned = if position < self.stops_from { &self.stop_token_ids } else { &self.none };
+        RowRule { position: position as u32, banned: banned.clone(), ..self.template.clone() }
+    }
+}

@@ -1,0 +1,196 @@
+//! The engine: active requests of different lengths, settings and progress share each forward.
+//!
+//! [`Engine::step`] collects the passes that all decoders want, runs them in one forward and one scan of the output head, hands the
+//! answers back and reports what happened. A request's result depends on nothing but the request.
+
+mod event;
+mod request;
+mod stats;
+mod stop;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+pub use event::{Event, FinishReason, Output, RequestId, StopCause};
+pub use request::Request;
+pub use stats::Stats;
+
+use crate::decode::Wish;
+use crate::error::{Error, Result};
+use crate::llm::Llm;
+use crate::model::{Guide, Hidden, RowScan};
+use crate::sample::RowStat;
+use request::Active;
+
+/// Rows that one forward takes at most, unless a single request needs more. It bounds the memory for activations.
+const ROWS: usize = 4096;
+
+/// A batch of requests over one model.
+pub struct Engine {
+    llm: Arc<Llm>,
+    active: Vec<Active>,
+    next_id: u64,
+}
+
+impl Engine {
+    /// No requests yet.
+    pub fn new(llm: Arc<Llm>) -> Self {
+        Self { llm, active: Vec::new(), next_id: 0 }
+    }
+
+    /// Takes a request, after checking everything that can be checked.
+    pub fn submit(&mut self, request: Request) -> Result<RequestId> {
+        let id = RequestId(self.next_id);
+        self.active.push(Active::new(id, &self.llm, request)?);
+        self.next_id += 1;
+        Ok(id)
+    }
+
+    /// Ends a request now; its output holds what was decided. Returns false if there is no such request (any more).
+    pub fn cancel(&mut self, id: RequestId) -> bool {
+        match self.active.iter_mut().find(|a| a.id == id) {
+            Some(active) => {
+                active.cancelled = true;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_idle(&self) -> bool {
+        self.active.is_empty()
+    }
+
+    /// One forward for as many active requests as fit. An error that concerns one request comes as [`Event::Failed`]; an error of this
+    /// function concerns all, and drops them.
+    pub fn step(&mut self) -> Result<Vec<Event>> {
+        let mut events = Vec::new();
+        self.retire(&mut events);
+        if self.active.is_empty() {
+            return Ok(events);
+        }
+        let result = self.advance(&mut events);
+        if result.is_err() {
+            self.active.clear();
+        }
+        result?;
+        self.retire(&mut events);
+        Ok(events)
+    }
+
+    /// Removes requests that have ended, and says so.
+    fn retire(&mut self, events: &mut Vec<Event>) {
+        let llm = &self.llm;
+        self.active.retain_mut(|active| match active.ending() {
+            Some(reason) => {
+                active.finish(llm, reason, events);
+                false
+            }
+            None => true,
+        });
+    }
+
+    fn advance(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        let mut rows = 0;
+        let mut turns: Vec<Turn<'_>> = Vec::new();
+        let mut failed = Vec::new();
+        for active in &mut self.active {
+            active.waited = rows > 0 && rows + active.rows_at_most() > ROWS;
+            if active.waited {
+                continue;
+            }
+            match active.decoder.next() {
+                Ok(wishes) => {
+                    rows += wishes.iter().map(|w| w.pass.rows()).sum::<usize>();
+                    turns.push(Turn { active, wishes, first_pass: 0 });
+                }
+                Err(error) => failed.push((active.id, error)),
+            }
+        }
+        let started = Instant::now();
+        let hidden = forward(&self.llm, &mut turns)?;
+        let forward = started.elapsed();
+        let answers = scan(&hidden, &turns);
+        let scan = started.elapsed() - forward;
+        for (turn, answer) in turns.into_iter().zip(answers) {
+            let Turn { active, wishes, .. } = turn;
+            active.stats.count(&wishes, forward, scan);
+            let id = active.id;
+            if let Err(error) = answer.and_then(|answer| active.take(&answer, events)) {
+                failed.push((id, error));
+            }
+        }
+        self.active.sort_by_key(|active| !active.waited); // stable: who had to wait comes first the next time
+        for (id, error) in failed {
+            self.active.retain(|a| a.id != id);
+            events.push(Event::Failed { id, error });
+        }
+        Ok(())
+    }
+}
+
+/// One request's part in a forward.
+struct Turn<'a> {
+    active: &'a mut Active,
+    wishes: Vec<Wish>,
+    /// The number of its first pass in the forward.
+    first_pass: usize,
+}
+
+fn forward(llm: &Llm, turns: &mut [Turn<'_>]) -> Result<Hidden> {
+    let mut passes = Vec::new();
+    for turn in turns.iter_mut() {
+        turn.first_pass = passes.len();
+        let mut caches: Vec<_> = turn.active.caches.iter_mut().map(Some).collect();
+        for wish in &turn.wishes {
+            let cache = caches.get_mut(wish.cache).and_then(Option::take);
+            let cache = cache.ok_or_else(|| Error::input("wish", format!("cache {} does not exist or is used twice in a forward", wish.cache)))?;
+            passes.push((wish.pass.clone(), cache));
+        }
+    }
+    llm.model().forward(&mut passes)
+}
+
+/// The answers of each turn: a list of statistics for each of its wishes. Rows of all requests are scanned together; if one of them
+/// cannot be drawn from, each request is scanned alone to find out whose it is.
+fn scan(hidden: &Hidden, turns: &[Turn<'_>]) -> Vec<Result<Vec<Vec<RowStat>>>> {
+    let scans: Vec<Vec<RowScan>> = turns.iter().map(|turn| turn.scans(hidden)).collect();
+    let together: Vec<RowScan> = scans.iter().flatten().cloned().collect();
+    match hidden.scan(&together) {
+        Ok(stats) => {
+            let mut rest = stats.as_slice();
+            let split = |(turn, scans): (&Turn<'_>, &Vec<RowScan>)| {
+                let (own, after) = rest.split_at(scans.len());
+                rest = after;
+                Ok(turn.split(own))
+            };
+            turns.iter().zip(&scans).map(split).collect()
+        }
+        Err(_) => turns.iter().zip(&scans).map(|(turn, scans)| Ok(turn.split(&hidden.scan(scans)?))).collect(),
+    }
+}
+
+impl Turn<'_> {
+    fn scans(&self, hidden: &Hidden) -> Vec<RowScan> {
+        let row = |wish: usize, read: usize| hidden.row_of(self.first_pass + wish, read);
+        let of_wish = |(index, wish): (usize, &Wish)| {
+            let scan = |s: &crate::decode::Scan| RowScan {
+                row: row(index, s.read),
+                guide: s.guide.map(|(wish, read, scale)| Guide { row: row(wish, read), scale }),
+                rule: s.rule.clone(),
+            };
+            wish.scans.iter().map(scan).collect::<Vec<_>>()
+        };
+        self.wishes.iter().enumerate().flat_map(of_wish).collect()
+    }
+
+    fn split(&self, mut stats: &[RowStat]) -> Vec<Vec<RowStat>> {
+        let next = |wish: &Wish| {
+            let (own, after) = stats.split_at(wish.scans.len());
+            stats = after;
+            own.to_vec()
+        };
+        self.wishes.iter().map(next).collect()
+    }
+}

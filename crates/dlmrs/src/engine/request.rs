@@ -1,0 +1,213 @@
+//! One request on its way.
+
+use std::time::Instant;
+
+use super::event::{Event, FinishReason, Output, RequestId};
+use super::stats::Stats;
+use super::stop::Watch;
+use crate::cache::KvCache;
+use crate::checkpoint::NativeAttention;
+use crate::decode::{BlockDiffusion, Canvas, Decoder, Decoding, Task};
+use crate::error::{Error, Result};
+use crate::llm::Llm;
+use crate::params::SamplingParams;
+use crate::sample::RowStat;
+
+/// What a caller asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Token ids; mask ids among them are slots to fill.
+    pub prompt: Vec<u32>,
+    /// How to sample.
+    pub params: SamplingParams,
+    /// How to decode; None is the model's own way.
+    pub decoding: Option<Decoding>,
+}
+
+/// A request that the engine works on.
+pub(super) struct Active {
+    pub(super) id: RequestId,
+    pub(super) decoder: Box<dyn Decoder>,
+    pub(super) caches: Vec<KvCache>,
+    pub(super) stats: Stats,
+    pub(super) cancelled: bool,
+    /// It did not fit into the last forward.
+    pub(super) waited: bool,
+    prompt: Vec<u32>,
+    mask_token_id: u32,
+    max_tokens: usize,
+    seed: u64,
+    watch: Watch,
+    /// Slots before this place of the canvas are known to be decided.
+    decided: usize,
+    warnings: Vec<String>,
+    started: Instant,
+}
+
+impl Active {
+    pub(super) fn new(id: RequestId, llm: &Llm, request: Request) -> Result<Self> {
+        let Request { prompt, params, decoding } = request;
+        let decoding = decoding.unwrap_or_else(|| llm.own_decoding());
+        check(llm, &prompt, &params, &decoding)?;
+        let mut stop_token_ids = llm.facts().stop_token_ids.clone();
+        stop_token_ids.extend(params.stop_token_ids.iter().copied().filter(|id| !llm.facts().stop_token_ids.contains(id)));
+        let watch = Watch::new(&params, &stop_token_ids, llm.tokenizer())?;
+        let seed = params.seed.unwrap_or_else(rand::random);
+        let warnings = warnings(llm, &decoding);
+        let max_tokens = params.max_tokens;
+        let task = Task {
+            prompt: prompt.clone(),
+            params,
+            seed,
+            mask_token_id: llm.facts().mask_token_id,
+            drawable: llm.tokenizer().map_or(u32::MAX, |t| t.vocab_size()),
+            eos_token_id: llm.config().eos_token_ids.first().copied(),
+            stop_token_ids,
+            block_length: llm.facts().block_length,
+            shift: llm.config().shift,
+            dream: llm.is_dream(),
+            confidence: llm.confidence(),
+            filter_order: llm.filter_order(),
+        };
+        let decoder = decoding.decoder(task);
+        let caches = (0..decoder.caches()).map(|_| llm.model().new_cache()).collect();
+        Ok(Self {
+            id,
+            decoder,
+            caches,
+            stats: Stats::default(),
+            cancelled: false,
+            waited: false,
+            prompt,
+            mask_token_id: llm.facts().mask_token_id,
+            max_tokens,
+            seed,
+            watch,
+            decided: 0,
+            warnings,
+            started: Instant::now(),
+        })
+    }
+
+    /// An upper bound of what its next passes feed together.
+    pub(super) fn rows_at_most(&self) -> usize {
+        self.decoder.caches() * self.decoder.canvas().len()
+    }
+
+    /// Why the request has ended, if it has.
+    pub(super) fn ending(&self) -> Option<FinishReason> {
+        if self.watch.stopped().is_some() {
+            return Some(FinishReason::Stop);
+        }
+        if self.cancelled {
+            return Some(FinishReason::Cancelled);
+        }
+        self.decoder.finished().then_some(FinishReason::Length)
+    }
+
+    /// Gives the decoder its answers and reports what came of them.
+    pub(super) fn take(&mut self, answers: &[Vec<RowStat>], events: &mut Vec<Event>) -> Result<()> {
+        let slots = self.decoder.take(answers)?;
+        self.stats.revealed += slots.len();
+        if !slots.is_empty() {
+            events.push(Event::Revealed { id: self.id, pass: self.stats.total_passes(), slots });
+        }
+        let canvas = self.decoder.canvas();
+        let masked = canvas[self.decided..].iter().position(|&id| id == self.mask_token_id);
+        self.decided = masked.map_or(canvas.len(), |n| self.decided + n);
+        let from = self.prompt.len();
+        if self.decided > from {
+            self.watch.follow(&canvas[from..self.decided.min(from + self.max_tokens)])?;
+        }
+        let committed = self.decoder.committed().min(self.decided);
+        if committed > from && self.watch.stopped().is_none() && !self.decoder.finished() {
+            let (token_ids, text) = self.watch.take(committed - from, false);
+            if !token_ids.is_empty() {
+                events.push(Event::Committed { id: self.id, token_ids, text });
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports the rest and the result.
+    pub(super) fn finish(&mut self, llm: &Llm, reason: FinishReason, events: &mut Vec<Event>) {
+        // Only an id that no token has can fail here, and such ids are not drawn.
+        if let Err(error) = self.watch.close() {
+            events.push(Event::Failed { id: self.id, error });
+            return;
+        }
+        let (token_ids, text) = self.watch.take(usize::MAX, true);
+        if !token_ids.is_empty() || !text.is_empty() {
+            events.push(Event::Committed { id: self.id, token_ids, text });
+        }
+        self.stats.tokens = self.watch.tokens().len();
+        self.stats.total = self.started.elapsed();
+        for warning in &self.warnings {
+            tracing::warn!(model = llm.name(), "{warning}");
+        }
+        let output = Output {
+            text: self.watch.text().to_string(),
+            token_ids: self.watch.tokens().to_vec(),
+            prompt_token_ids: std::mem::take(&mut self.prompt),
+            canvas_token_ids: self.decoder.canvas().to_vec(),
+            finish_reason: reason,
+            stop_cause: self.watch.stopped().cloned(),
+            seed: self.seed,
+            stats: std::mem::take(&mut self.stats),
+            warnings: std::mem::take(&mut self.warnings),
+        };
+        events.push(Event::Finished { id: self.id, output: Box::new(output) });
+    }
+}
+
+fn check(llm: &Llm, prompt: &[u32], params: &SamplingParams, decoding: &Decoding) -> Result<()> {
+    let (vocab, limit) = (llm.config().vocab, llm.facts().max_model_len);
+    params.validate(vocab)?;
+    decoding.validate()?;
+    if prompt.is_empty() {
+        return Err(Error::input("prompt", "is empty; at least one token is needed"));
+    }
+    if let Some(&id) = prompt.iter().find(|&&id| id as usize >= vocab) {
+        return Err(Error::input("prompt", format!("holds the id {id}, but the vocabulary has {vocab} entries (0 to {})", vocab - 1)));
+    }
+    let wanted = prompt.len().saturating_add(params.max_tokens);
+    if wanted > limit {
+        let message = format!(
+            "has {} tokens and max_tokens is {}, together {wanted}, but the model takes at most {limit}; shorten the prompt or lower max_tokens",
+            prompt.len(),
+            params.max_tokens
+        );
+        return Err(Error::input("prompt", message));
+    }
+    let native = llm.config().attention;
+    let fits = match decoding {
+        Decoding::Block(_) => native == NativeAttention::BlockCausal,
+        Decoding::Canvas(_) => native == NativeAttention::Bidirectional,
+    };
+    if !fits {
+        let (right, kind) = match native {
+            NativeAttention::BlockCausal => (Decoding::Block(BlockDiffusion::default()), "block-causal"),
+            NativeAttention::Bidirectional => (Decoding::Canvas(Canvas::default()), "bidirectional"),
+        };
+        let message = format!("is {}, but {} is {kind}; use {}", decoding.name(), llm.name(), right.name());
+        return Err(Error::input("decoding", message));
+    }
+    let block_length = match decoding {
+        Decoding::Block(b) => b.block_length,
+        Decoding::Canvas(c) => c.block_length,
+    };
+    match block_length {
+        Some(length) if length > limit => Err(Error::input("block_length", format!("is {length}, but the model takes at most {limit} tokens"))),
+        _ => Ok(()),
+    }
+}
+
+fn warnings(llm: &Llm, decoding: &Decoding) -> Vec<String> {
+    let (Decoding::Block(BlockDiffusion { block_length: Some(wanted), .. }), Some(trained)) = (decoding, llm.trained_block_length()) else {
+        return Vec::new();
+    };
+    if *wanted == trained {
+        return Vec::new();
+    }
+    vec![format!("block_length {wanted} differs from {trained}, for which these weights were trained; the text may be worse")]
+}

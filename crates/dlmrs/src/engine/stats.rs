@@ -1,0 +1,51 @@
+//! What a request cost.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::decode::{PassKind, RowCounts, Wish};
+
+/// Counters of one request. Passes are the request's own: a forward that serves ten requests is one pass of each.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Passes by kind.
+    pub passes: BTreeMap<PassKind, usize>,
+    /// Rows by what they served.
+    pub rows: RowCounts,
+    /// Rows whose logits were computed.
+    pub scanned_rows: usize,
+    /// Slots that were decided, those beyond the stop included.
+    pub revealed: usize,
+    /// Tokens of the output.
+    pub tokens: usize,
+    /// Time in forwards that this request took part in.
+    pub forward: Duration,
+    /// Time in scans of the output head that this request took part in.
+    pub scan: Duration,
+    /// From submission to the end.
+    pub total: Duration,
+}
+
+impl Stats {
+    pub(super) fn count(&mut self, wishes: &[Wish], forward: Duration, scan: Duration) {
+        for wish in wishes {
+            *self.passes.entry(wish.kind).or_default() += 1;
+            self.rows.prefill += wish.rows.prefill;
+            self.rows.commit += wish.rows.commit;
+            self.rows.denoise += wish.rows.denoise;
+            self.scanned_rows += wish.scans.len();
+        }
+        self.forward += forward;
+        self.scan += scan;
+    }
+
+    /// Passes of all kinds (NFE).
+    pub fn total_passes(&self) -> usize {
+        self.passes.values().sum()
+    }
+
+    /// Tokens of the output for each pass of any kind; 0 without a pass.
+    pub fn tokens_per_pass(&self) -> f64 {
+        self.tokens as f64 / self.total_passes().max(1) as f64
+    }
+}

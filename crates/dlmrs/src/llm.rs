@@ -1,0 +1,181 @@
+//! A model with its tokenizer and what its checkpoint leaves to defaults: what a caller loads once and then generates with.
+
+use std::sync::Arc;
+
+use crate::checkpoint::{Facts, Family, Folder, ModelConfig, NativeAttention, Overrides, facts};
+use crate::decode::{BlockDiffusion, Canvas, Decoding};
+use crate::engine::{Engine, Event, Output, Request, RequestId};
+use crate::error::{Error, Result};
+use crate::model::{LoadOptions, Model};
+use crate::pass::{Bits, Keep, Pass, Sees};
+use crate::sample::{Confidence, FilterOrder};
+use crate::tokenizer::Tokenizer;
+
+/// A loaded checkpoint. It is not changed by use: any number of engines and threads may share it.
+pub struct Llm {
+    name: String,
+    model: Model,
+    tokenizer: Option<Tokenizer>,
+    facts: Facts,
+    trained_block_length: Option<usize>,
+}
+
+impl Llm {
+    /// Loads a folder, or a bundled model by its name.
+    pub fn load(name: &str, options: &LoadOptions, overrides: &Overrides) -> Result<Arc<Self>> {
+        let folder = Folder::open(name)?;
+        let config = ModelConfig::read(&folder)?;
+        let tokenizer = Tokenizer::from_files(&folder)?;
+        let mask = tokenizer.as_ref().and_then(Tokenizer::mask_token_id);
+        let eos = tokenizer.as_ref().and_then(Tokenizer::eos_token_id);
+        let settled = facts(&folder, &config, mask, eos, overrides)?;
+        let own = facts(&folder, &config, mask, eos, &Overrides { block_length: None, ..overrides.clone() })?;
+        let tokenizer = tokenizer.map(|t| t.with_mask_token_id(settled.mask_token_id)).transpose()?;
+        Ok(Arc::new(Self {
+            name: folder.name(),
+            model: Model::load(&folder, config, options)?,
+            tokenizer,
+            trained_block_length: own.block_length.filter(|_| own.block_length_baked),
+            facts: settled,
+        }))
+    }
+
+    /// The folder's last name, or the bundled model's.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The network.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What the checkpoint says of itself.
+    pub fn config(&self) -> &ModelConfig {
+        self.model.config()
+    }
+
+    /// Mask id, block length, stop ids and longest sequence.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// None if the folder has none: then prompts are ids, and outputs have no text.
+    pub fn tokenizer(&self) -> Option<&Tokenizer> {
+        self.tokenizer.as_ref()
+    }
+
+    /// The tokenizer, or an error that says there is none.
+    pub fn require_tokenizer(&self) -> Result<&Tokenizer> {
+        self.tokenizer.as_ref().ok_or_else(|| Error::Tokenizer(format!("{} has none; give token ids instead of text", self.name)))
+    }
+
+    /// The way of decoding that the model is made for.
+    pub fn own_decoding(&self) -> Decoding {
+        match self.config().attention {
+            NativeAttention::BlockCausal => Decoding::Block(BlockDiffusion::default()),
+            NativeAttention::Bidirectional => Decoding::Canvas(Canvas::default()),
+        }
+    }
+
+    /// B, if it is baked into the weights.
+    pub(crate) fn trained_block_length(&self) -> Option<usize> {
+        self.trained_block_length
+    }
+
+    pub(crate) fn is_dream(&self) -> bool {
+        self.config().family == Family::Dream
+    }
+
+    /// LLaDA takes confidences from the plain softmax, the others from the distribution that is drawn from (spec 2, 3, 6).
+    pub(crate) fn confidence(&self) -> Confidence {
+        match self.config().family {
+            Family::Llada => Confidence::Raw,
+            Family::Sdar | Family::Dream => Confidence::Shaped,
+        }
+    }
+
+    pub(crate) fn filter_order(&self) -> FilterOrder {
+        match self.config().family {
+            Family::Dream => FilterOrder::TopPFirst,
+            Family::Sdar | Family::Llada => FilterOrder::TopKFirst,
+        }
+    }
+
+    /// An engine of its own for this caller.
+    pub fn engine(self: &Arc<Self>) -> Engine {
+        Engine::new(self.clone())
+    }
+
+    /// Runs requests together and gives their outputs in order. `watch` sees every event but the last of each request, with the
+    /// request's number in `requests`, and may stop everything by returning false.
+    pub fn generate(self: &Arc<Self>, requests: Vec<Request>, mut watch: impl FnMut(usize, &Event) -> bool) -> Result<Vec<Output>> {
+        self.generate_with(requests, &mut watch, || true)
+    }
+
+    /// As [`Self::generate`]; `go_on` is asked between passes.
+    pub fn generate_with(
+        self: &Arc<Self>,
+        requests: Vec<Request>,
+        watch: &mut dyn FnMut(usize, &Event) -> bool,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<Vec<Output>> {
+        let mut engine = self.engine();
+        let ids: Vec<RequestId> = requests.into_iter().map(|request| engine.submit(request)).collect::<Result<_>>()?;
+        let number = |id: RequestId| ids.iter().position(|&known| known == id).unwrap_or(0);
+        let mut outputs: Vec<Option<Output>> = ids.iter().map(|_| None).collect();
+        while !engine.is_idle() {
+            if !go_on() {
+                return Err(Error::Interrupted);
+            }
+            for event in engine.step()? {
+                match event {
+                    Event::Finished { id, output } => outputs[number(id)] = Some(*output),
+                    Event::Failed { error, .. } => return Err(error),
+                    Event::Revealed { id, .. } | Event::Committed { id, .. } => {
+                        if !watch(number(id), &event) {
+                            return Err(Error::Interrupted);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(outputs.into_iter().flatten().collect())
+    }
+
+    /// The model's own rows of logits, [rows, V] in one vector, never shifted. `positions` are 0, 1, ... unless given; `mask` says who
+    /// sees whom (None: the family's own visibility); `rows` are those to read (None: all).
+    pub fn logits(&self, tokens: &[u32], positions: Option<Vec<u32>>, mask: Option<Bits>, rows: Option<Vec<u32>>) -> Result<Vec<Vec<f32>>> {
+        let n = tokens.len() as u32;
+        let sees = match (mask, self.config().attention) {
+            (Some(bits), _) => Sees::Mask(bits),
+            (None, NativeAttention::Bidirectional) => Sees::Full,
+            (None, NativeAttention::BlockCausal) => Sees::Blocks(self.facts.block_length.unwrap_or(1)),
+        };
+        let pass = Pass {
+            tokens: tokens.to_vec(),
+            positions: positions.unwrap_or_else(|| (0..n).collect()),
+            base: 0,
+            sees,
+            keep: Keep::Nothing,
+            read: rows.unwrap_or_else(|| (0..n).collect()),
+        };
+        if tokens.len() > self.facts.max_model_len {
+            let (found, limit) = (tokens.len(), self.facts.max_model_len);
+            return Err(Error::input("token_ids", format!("has {found} tokens, but the model takes at most {limit}")));
+        }
+        let mut cache = self.model.new_cache();
+        let hidden = self.model.forward(&mut [(pass, &mut cache)])?;
+        (0..hidden.len()).map(|row| hidden.row(row)).collect()
+    }
+}
+
+impl crate::tokenizer::Files for Folder {
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        Folder::read(self, name)
+    }
+
+    fn describe(&self, name: &str) -> String {
+        Folder::describe(self, name)
+    }
+}

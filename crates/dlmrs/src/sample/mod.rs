@@ -1,0 +1,9 @@
+//! From logits to a decided token: rules, keyed noise, and the statistics of one row.
+
+pub mod noise;
+mod row;
+mod rule;
+
+pub(crate) use row::RowState;
+pub use row::RowStat;
+pub use rule::{Confidence, Edit, FilterOrder, RowRule};

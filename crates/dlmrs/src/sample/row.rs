@@ -1,0 +1,282 @@
+//! The statistics of one row, gathered tile by tile over the vocabulary, so that a row of V logits need never exist as a whole.
+
+use dlmrs_kernels::{Isa, tile_stats, top_two};
+
+use super::noise::{GUMBEL_MAX, Purpose, Stream, gumbel};
+use super::rule::{Confidence, Edit, FilterOrder, RowRule};
+
+/// What a decoder learns about one row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RowStat {
+    /// The token that was drawn (the argmax at temperature 0; the lowest id among equals).
+    pub token: u32,
+    /// Its probability, under the distribution that [`RowRule::confidence`] names.
+    pub probability: f32,
+    /// Entropy of that distribution, in nats.
+    pub entropy: f32,
+    /// Probability of its first token minus that of its second, the mask token left out.
+    pub margin: f32,
+}
+
+/// Running log-sum-exp and entropy of logits, in tiles: sums of exp(l - max) and of exp(l - max) * (l - max).
+#[derive(Clone, Copy)]
+struct Mass {
+    max: f64,
+    sum: f64,
+    weighted: f64,
+}
+
+impl Mass {
+    const EMPTY: Self = Self { max: f64::NEG_INFINITY, sum: 0.0, weighted: 0.0 };
+
+    fn merge(&mut self, other: Self) {
+        if other.sum == 0.0 {
+            return;
+        }
+        if self.sum == 0.0 {
+            *self = other;
+            return;
+        }
+        let max = self.max.max(other.max);
+        let rescaled = |m: Self| {
+            let shift = m.max - max;
+            (m.sum * shift.exp(), shift.exp() * (m.weighted + m.sum * shift))
+        };
+        let ((a, wa), (b, wb)) = (rescaled(*self), rescaled(other));
+        *self = Self { max, sum: a + b, weighted: wa + wb };
+    }
+
+    fn probability(&self, logit: f64) -> f64 {
+        (logit - self.max).exp() / self.sum
+    }
+
+    fn entropy(&self) -> f64 {
+        (self.sum.ln() - self.weighted / self.sum).max(0.0)
+    }
+}
+
+/// The best and the second-best logit so far.
+#[derive(Clone, Copy)]
+struct Best {
+    token: u32,
+    first: f32,
+    second: f32,
+}
+
+impl Best {
+    const NONE: Self = Self { token: 0, first: f32::NEG_INFINITY, second: f32::NEG_INFINITY };
+
+    /// `other` stands at higher ids, so it wins only if it is truly larger.
+    fn merge(&mut self, other: Self) {
+        if other.first > self.first {
+            *self = Self { second: self.first.max(other.second), ..other };
+        } else {
+            self.second = self.second.max(other.first);
+        }
+    }
+}
+
+/// A row on its way through the tiles.
+pub(crate) struct RowState<'a> {
+    rule: &'a RowRule,
+    isa: Isa,
+    mass: Mass,
+    best: Best,
+    /// Score with noise, token, and its logit in the distribution of the confidence.
+    drawn: (f64, u32, f64),
+    /// Tempered logits of the whole row, where filters need them; the logits before temperature where the confidence is raw.
+    row: Vec<f32>,
+    raw_row: Vec<f32>,
+    not_finite: bool,
+}
+
+impl<'a> RowState<'a> {
+    pub(crate) fn new(rule: &'a RowRule, isa: Isa) -> Self {
+        Self {
+            rule,
+            isa,
+            mass: Mass::EMPTY,
+            best: Best::NONE,
+            drawn: (f64::NEG_INFINITY, 0, 0.0),
+            row: Vec::new(),
+            raw_row: Vec::new(),
+            not_finite: false,
+        }
+    }
+
+    /// Takes the logits of the ids `from..from + tile.len()`; tiles come in order. The tile is used up.
+    pub(crate) fn feed(&mut self, from: u32, tile: &mut [f32]) {
+        self.edit(from, tile);
+        if self.rule.is_greedy() {
+            self.measure(tile);
+            self.hide(from, tile);
+            self.rank(from, tile);
+            return;
+        }
+        let raw = self.rule.confidence == Confidence::Raw;
+        if raw {
+            self.measure(tile);
+        }
+        self.hide(from, tile);
+        if raw {
+            self.rank(from, tile);
+        }
+        if self.rule.needs_whole_row() {
+            if raw {
+                self.raw_row.extend_from_slice(tile);
+            }
+            let temperature = self.rule.temperature;
+            self.row.extend(tile.iter().map(|l| l / temperature));
+            self.not_finite |= tile.iter().any(|l| l.is_nan());
+            return;
+        }
+        self.draw(from, tile, raw);
+        if !raw {
+            let temperature = self.rule.temperature;
+            tile.iter_mut().for_each(|l| *l /= temperature);
+            self.measure(tile);
+            self.rank(from, tile);
+        }
+    }
+
+    /// Takes away what is never drawn.
+    fn hide(&self, from: u32, tile: &mut [f32]) {
+        if let Some(logit) = self.rule.mask_token_id.checked_sub(from).and_then(|i| tile.get_mut(i as usize)) {
+            *logit = f32::NEG_INFINITY;
+        }
+        let drawable = (self.rule.drawable.saturating_sub(from) as usize).min(tile.len());
+        tile[drawable..].fill(f32::NEG_INFINITY);
+    }
+
+    /// What was found; None if a logit was not a number, or if every token was banned.
+    pub(crate) fn finish(mut self) -> Option<RowStat> {
+        if self.rule.needs_whole_row() {
+            self.finish_filtered();
+        }
+        if self.not_finite {
+            return None;
+        }
+        let (token, logit) = match self.rule.is_greedy() {
+            true => (self.best.token, f64::from(self.best.first)),
+            false => (self.drawn.1, self.drawn.2),
+        };
+        if logit == f64::NEG_INFINITY || self.mass.sum <= 0.0 {
+            return None;
+        }
+        let p = |logit: f32| self.mass.probability(f64::from(logit));
+        Some(RowStat {
+            token,
+            probability: self.mass.probability(logit) as f32,
+            entropy: self.mass.entropy() as f32,
+            margin: (p(self.best.first) - p(self.best.second)) as f32,
+        })
+    }
+
+    fn edit(&self, from: u32, tile: &mut [f32]) {
+        let mut at = |token: u32, f: &dyn Fn(f32) -> f32| {
+            if let Some(logit) = token.checked_sub(from).and_then(|i| tile.get_mut(i as usize)) {
+                *logit = f(*logit);
+            }
+        };
+        for &(token, edit) in self.rule.edits.iter() {
+            match edit {
+                Edit::Add(bias) => at(token, &|l| l + bias),
+                Edit::Penalty(p) => at(token, &|l| if l > 0.0 { l / p } else { l * p }),
+            }
+        }
+        for &token in self.rule.banned.iter() {
+            at(token, &|_| f32::NEG_INFINITY);
+        }
+    }
+
+    fn measure(&mut self, tile: &[f32]) {
+        let t = tile_stats(self.isa, tile);
+        self.not_finite |= t.has_nan || t.max == f32::INFINITY;
+        self.mass.merge(Mass { max: f64::from(t.max), sum: f64::from(t.sum_exp), weighted: f64::from(t.sum_exp_logit) });
+    }
+
+    fn rank(&mut self, from: u32, tile: &[f32]) {
+        let (index, first, second) = top_two(tile);
+        self.best.merge(Best { token: from + index as u32, first, second });
+    }
+
+    /// argmax(l / T + Gumbel) over a tile; noise is computed only where it could win.
+    fn draw(&mut self, from: u32, tile: &[f32], raw: bool) {
+        let temperature = f64::from(self.rule.temperature);
+        let mut noise = Stream::new(self.rule.seed, Purpose::Token, 0, self.rule.position);
+        noise.seek(from);
+        for (i, &logit) in tile.iter().enumerate() {
+            let uniform = noise.uniform();
+            let scaled = f64::from(logit) / temperature;
+            if scaled + GUMBEL_MAX <= self.drawn.0 {
+                continue;
+            }
+            let score = scaled + gumbel(uniform);
+            if score > self.drawn.0 {
+                self.drawn = (score, from + i as u32, if raw { f64::from(logit) } else { f64::from(logit / self.rule.temperature) });
+            }
+        }
+    }
+
+    fn finish_filtered(&mut self) {
+        let kept = keep(&self.row, self.rule);
+        let raw = self.rule.confidence == Confidence::Raw;
+        let mut noise = Stream::new(self.rule.seed, Purpose::Token, 0, self.rule.position);
+        for &token in &kept {
+            noise.seek(token);
+            let scaled = self.row[token as usize];
+            let score = f64::from(scaled) + gumbel(noise.uniform());
+            if score > self.drawn.0 {
+                let logit = if raw { self.raw_row[token as usize] } else { scaled };
+                self.drawn = (score, token, f64::from(logit));
+            }
+        }
+        if !raw {
+            let shaped: Vec<f32> = kept.iter().map(|&token| self.row[token as usize]).collect();
+            self.measure(&shaped);
+            self.rank(0, &shaped);
+        }
+    }
+}
+
+/// The tokens that pass top-k and top-p, by id. At least one, and never one at minus infinity.
+fn keep(row: &[f32], rule: &RowRule) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..row.len() as u32).filter(|&t| row[t as usize] > f32::NEG_INFINITY).collect();
+    let by_logit = |a: &u32, b: &u32| row[*b as usize].total_cmp(&row[*a as usize]).then(a.cmp(b));
+    let top_k = |order: &mut Vec<u32>| {
+        if rule.top_k > 0 && rule.top_k < order.len() {
+            order.select_nth_unstable_by(rule.top_k, by_logit);
+            order.truncate(rule.top_k);
+        }
+    };
+    let top_p = |order: &mut Vec<u32>| {
+        if rule.top_p >= 1.0 {
+            return;
+        }
+        order.sort_unstable_by(by_logit);
+        let Some(max) = order.first().map(|&t| f64::from(row[t as usize])) else { return };
+        let weight = |t: &u32| (f64::from(row[*t as usize]) - max).exp();
+        let total: f64 = order.iter().map(weight).sum();
+        let mut before = 0.0; // mass of the tokens ahead
+        let wanted = f64::from(rule.top_p) * total;
+        let within = |t: &&u32| {
+            let fits = before <= wanted;
+            before += weight(t);
+            fits
+        };
+        let n = order.iter().take_while(within).count();
+        order.truncate(n.max(1));
+    };
+    match rule.filter_order {
+        FilterOrder::TopKFirst => {
+            top_k(&mut order);
+            top_p(&mut order);
+        }
+        FilterOrder::TopPFirst => {
+            top_p(&mut order);
+            top_k(&mut order);
+        }
+    }
+    order.sort_unstable();
+    order
+}

@@ -1,0 +1,73 @@
+//! The report on a checkpoint, and the sizes of the public models.
+
+use dlmrs::checkpoint::{ModelConfig, Overrides, inspect};
+use serde_json::json;
+
+use crate::common::{Copy, refused};
+
+#[test]
+fn report_of_a_golden_checkpoint() {
+    let copy = Copy::of("sdar");
+    let overrides = Overrides { mask_token_id: Some(317), ..Overrides::default() };
+    let report = inspect(&copy.folder(), &overrides, None, None).unwrap();
+    assert_eq!((report.family, report.layers, report.vocab), ("SDAR", 3, 320));
+    assert_eq!(report.kv_bytes_per_1000_tokens_f32, 2 * 3 * 2 * 32 * 4 * 1000);
+    assert_eq!(report.kv_bytes_per_1000_tokens_bf16, 2 * 3 * 2 * 32 * 2 * 1000);
+    let weights = report.weights.as_ref().unwrap();
+    assert_eq!((weights.parameters, weights.bytes), (report.parameters, 4 * report.parameters));
+    let text = report.to_string();
+    for line in [
+        "family          SDAR (SDARForCausalLM)",
+        "heads           4 query, 2 key/value, size 32",
+        "mask token      317 (from the caller)",
+        "block length    4 (from the family's default)",
+        "stop tokens     318 (from config.json)",
+        "output head     stored",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line:?} is not in:\n{text}");
+    }
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["mask_token_id"], json!({"value": 317, "from": "the caller"}));
+}
+
+#[test]
+fn report_without_weights_or_mask() {
+    let copy = Copy::config_only("sdar_tied");
+    let report = inspect(&copy.folder(), &Overrides::default(), None, None).unwrap();
+    assert_eq!(report.parameters, copy.read().unwrap().parameters());
+    let text = report.to_string();
+    assert!(text.contains("no weights found") && text.contains("give mask_token_id"), "{text}");
+    assert!(text.contains("tied to the embedding by the config"), "{text}");
+    // What is there and wrong fails all the same.
+    copy.write("model.safetensors", "nonsense");
+    refused(inspect(&copy.folder(), &Overrides::default(), None, None), &["model.safetensors"]);
+}
+
+fn qwen(family: &str, sizes: [usize; 6], heads: [usize; 2]) -> ModelConfig {
+    let [hidden, layers, intermediate, vocab, positions, head_dim] = sizes;
+    let copy = Copy::config_only(family).set("hidden_size", json!(hidden)).set("num_hidden_layers", json!(layers));
+    let copy = copy.set("intermediate_size", json!(intermediate)).set("vocab_size", json!(vocab)).set("head_dim", json!(head_dim));
+    let copy = copy.set("max_position_embeddings", json!(positions)).set("num_attention_heads", json!(heads[0]));
+    copy.set("num_key_value_heads", json!(heads[1])).read().unwrap()
+}
+
+/// The table of spec/models.md section 0.
+#[test]
+fn sizes_of_the_public_models() {
+    let llada = Copy::config_only("llada").set("d_model", json!(4096)).set("n_layers", json!(32)).set("n_heads", json!(32));
+    let llada = llada.set("n_kv_heads", json!(32)).set("mlp_hidden_size", json!(12288)).set("vocab_size", json!(126_464));
+    let llada = llada.set("embedding_size", json!(126_464)).set("mask_token_id", json!(126_336)).read().unwrap();
+    // The index of LLaDA-8B says this to the byte.
+    assert_eq!(2 * llada.parameters(), 16_031_162_368);
+    for (config, billions, kv) in [
+        (qwen("sdar", [2048, 28, 6144, 151_936, 32_768, 128], [16, 8]), 2.03, 114_688),
+        (qwen("sdar", [2560, 36, 9728, 151_936, 32_768, 128], [32, 8]), 4.41, 147_456),
+        (qwen("sdar", [4096, 36, 12_288, 151_936, 32_768, 128], [32, 8]), 8.19, 147_456),
+        (qwen("dream", [3584, 28, 18_944, 152_064, 131_072, 128], [28, 4]), 7.62, 57_344),
+        (llada, 8.02, 524_288),
+    ] {
+        assert!((config.parameters() as f64 / 1e9 - billions).abs() < 0.005, "{} is not {billions} billion", config.parameters());
+        assert_eq!(config.kv_bytes_per_token(2), kv);
+        assert_eq!(config.kv_bytes_per_token(4), 2 * kv);
+    }
+}
