@@ -1,1 +1,34 @@
-//! (being written)
+//! The extension module `dlmrs._dlmrs`: it converts types and errors, nothing else. What Python code needs no Rust for (settings,
+//! outputs, exceptions) is defined in Python, in `python/dlmrs`; this crate reads and makes these objects.
+
+mod chat;
+mod command;
+mod decoding;
+mod errors;
+mod forward;
+mod generate;
+mod inspect;
+mod json;
+mod llm;
+mod output;
+mod params;
+mod prompts;
+mod value;
+
+/// The engine behind the package `dlmrs`.
+#[pyo3::pymodule]
+mod _dlmrs {
+    #[pymodule_export]
+    use crate::{
+        command::run_cli,
+        decoding::check_decoding,
+        inspect::{bundled_models, inspect},
+        llm::Llm,
+        params::check_params,
+    };
+
+    /// The version of the package.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

@@ -4,7 +4,7 @@ use super::AttentionPass;
 use super::task::{Task, WIDTH};
 use crate::Team;
 use crate::disjoint::Disjoint;
-use crate::simd::launch;
+use crate::simd::{LANES, launch};
 
 /// Below this many multiplications the other threads are not woken.
 const SMALL: usize = 1 << 16;
@@ -21,18 +21,16 @@ struct Item {
 /// Cuts all passes into tasks of at most [`WIDTH`] queries that see the same keys of the same head, and lets the team do them.
 pub(super) fn run(team: &Team, passes: &[(AttentionPass<'_>, Disjoint<'_>)]) {
     let members: Vec<Vec<Vec<u32>>> = passes.iter().map(|(pass, _)| members(pass)).collect();
-    let mut items = Vec::new();
-    let mut work = 0;
-    for (index, (pass, _)) in passes.iter().enumerate() {
-        for g in 0..pass.kv_heads {
-            for (class, rows) in members[index].iter().enumerate() {
-                let queries = rows.len() * (pass.heads / pass.kv_heads);
-                work += queries * pass.sight.classes[class].len() * pass.head_dim;
-                let starts = (0..queries).step_by(WIDTH);
-                items.extend(starts.map(|from| Item { pass: index, class, g, from, to: (from + WIDTH).min(queries) }));
-            }
-        }
+    let mut items = cut(passes, &members, WIDTH);
+    if items.len() < 2 * team.threads() {
+        // Too few for the threads to share evenly. Narrow tasks fetch keys more often, and give the same bits.
+        items = cut(passes, &members, LANES);
     }
+    let multiplications = |item: &Item| {
+        let (pass, _) = &passes[item.pass];
+        (item.to - item.from) * pass.sight.classes[item.class].len() * pass.head_dim
+    };
+    let work: usize = items.iter().map(multiplications).sum();
     let work_on = |i: usize| {
         let item = &items[i];
         let (pass, out) = &passes[item.pass];
@@ -45,6 +43,21 @@ pub(super) fn run(team: &Team, passes: &[(AttentionPass<'_>, Disjoint<'_>)]) {
     } else {
         team.run(items.len(), work_on);
     }
+}
+
+/// Tasks of at most `width` queries.
+fn cut(passes: &[(AttentionPass<'_>, Disjoint<'_>)], members: &[Vec<Vec<u32>>], width: usize) -> Vec<Item> {
+    let mut items = Vec::new();
+    for (index, (pass, _)) in passes.iter().enumerate() {
+        for g in 0..pass.kv_heads {
+            for (class, rows) in members[index].iter().enumerate() {
+                let queries = rows.len() * (pass.heads / pass.kv_heads);
+                let starts = (0..queries).step_by(width);
+                items.extend(starts.map(|from| Item { pass: index, class, g, from, to: (from + width).min(queries) }));
+            }
+        }
+    }
+    items
 }
 
 /// The rows of each class, in order.

@@ -1,13 +1,13 @@
 //! Products of queries and keys, and what softmax makes of them.
 
-use crate::simd::{Line, Simd, exp};
+use crate::simd::{LANES, Line, Simd, exp};
 
-/// `scores [vectors, T]` at `at` and behind = scale * `keys [run, D]` * `q [vectors, D]`, summed over D from first to last. The keys lie
+/// `scores [vectors, T]`, from key `at` on, = scale * `keys [run, D]` * `q [vectors, D]`, summed over D from first to last. The keys lie
 /// in whole lines, the queries are the lanes.
 #[allow(clippy::too_many_arguments, reason = "three arrays and their shapes")]
 #[inline(always)]
 pub(super) fn score<S: Simd>(s: S, keys: &[Line], q: &[Line], d: usize, scale: f32, scores: &mut [Line], t: usize, at: usize) {
-    let wide = d.div_ceil(crate::simd::LANES);
+    let wide = d.div_ceil(LANES);
     let scale = s.splat(scale);
     let mut q = q;
     let mut scores = scores;

@@ -9,7 +9,7 @@ use crate::disjoint::Disjoint;
 use crate::simd::{Kernel, LANES, Line, Simd};
 
 /// Queries of a task at most: each key and value that is fetched serves so many.
-pub(super) const WIDTH: usize = 2 * LANES;
+pub(super) const WIDTH: usize = 4 * LANES;
 
 /// Keys, or values, that are copied side by side before they are used. In a pass they lie far apart, often by a power of two, where
 /// caches hold few of them. 16 KiB at D = 128.

@@ -1,6 +1,6 @@
 //! Values weighted by what softmax gave.
 
-use crate::simd::{Line, Simd};
+use crate::simd::{LANES, Line, Simd};
 
 /// Adds `values [run, D]`, weighted by the first lanes of `weights [run]`, to `sums [queries, D]`, in the order of the run. Values and sums
 /// lie in whole lines, `wide` each; a query is a lane.
@@ -53,7 +53,7 @@ fn tile<S: Simd, const M: usize, const P: usize>(
             acc[m][p] = s.load(&sums[m * wide + column + p].0);
         }
     }
-    assert!(lane + M <= crate::simd::LANES && column + P <= wide);
+    assert!(lane + M <= LANES && column + P <= wide);
     for (weight, value) in weights.iter().zip(values.chunks_exact(wide)) {
         let mut v = [s.splat(0.0); P];
         for p in 0..P {

@@ -7,20 +7,20 @@ use std::sync::Arc;
 use dlmrs::{Backend, LoadOptions, Llm, Overrides};
 use serde_json::Value;
 
-pub const BACKENDS: [Backend; 2] = [Backend::Kernels, Backend::Plain];
+pub(crate) const BACKENDS: [Backend; 2] = [Backend::Kernels, Backend::Plain];
 
-pub fn folder(family: &str) -> PathBuf {
+pub(crate) fn folder(family: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(family)
 }
 
-pub fn load(family: &str, backend: Backend) -> Arc<Llm> {
+pub(crate) fn load(family: &str, backend: Backend) -> Arc<Llm> {
     let options = LoadOptions { device: "cpu".into(), backend, threads: Some(2), ..LoadOptions::default() };
     let overrides = Overrides { mask_token_id: Some(317), ..Overrides::default() };
     Llm::load(folder(family).to_str().unwrap(), &options, &overrides).unwrap()
 }
 
 /// All cases of a kind in a file, which must not be none.
-pub fn cases(family: &str, file: &str, kind: &str) -> Vec<Value> {
+pub(crate) fn cases(family: &str, file: &str, kind: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(folder(family).join(file)).unwrap();
     let all: Value = serde_json::from_str(&text).unwrap();
     let cases: Vec<Value> = all["cases"].as_array().unwrap().iter().filter(|c| c["kind"] == kind).cloned().collect();
@@ -28,21 +28,21 @@ pub fn cases(family: &str, file: &str, kind: &str) -> Vec<Value> {
     cases
 }
 
-pub fn ids(value: &Value) -> Vec<u32> {
+pub(crate) fn ids(value: &Value) -> Vec<u32> {
     value.as_array().unwrap().iter().map(|v| v.as_u64().unwrap() as u32).collect()
 }
 
-pub fn size(case: &Value, key: &str) -> usize {
+pub(crate) fn size(case: &Value, key: &str) -> usize {
     case[key].as_u64().unwrap_or_else(|| panic!("{} has no {key}", case["name"])) as usize
 }
 
 /// Recorded logits by name, [rows, V].
-pub fn recorded(family: &str, file: &str) -> HashMap<String, Vec<Vec<f32>>> {
+pub(crate) fn recorded(family: &str, file: &str) -> HashMap<String, Vec<Vec<f32>>> {
     let tensors = candle_core::safetensors::load(folder(family).join(file), &candle_core::Device::Cpu).unwrap();
     tensors.into_iter().map(|(name, t)| (name, t.to_vec2().unwrap())).collect()
 }
 
-pub fn assert_close(name: &str, found: &[Vec<f32>], wanted: &[Vec<f32>]) {
+pub(crate) fn assert_close(name: &str, found: &[Vec<f32>], wanted: &[Vec<f32>]) {
     assert_eq!(found.len(), wanted.len(), "{name}: rows");
     for (row, (f, w)) in found.iter().zip(wanted).enumerate() {
         assert_eq!(f.len(), w.len(), "{name}: columns");

@@ -1,0 +1,152 @@
+//! What can be typed.
+
+mod decoding;
+mod model;
+mod sampling;
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, Parser, Subcommand};
+
+pub(crate) use decoding::DecodingArgs;
+pub(crate) use model::{LoadArgs, OverrideArgs};
+pub(crate) use sampling::SamplingArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  dlmrs demo                                      see it work: needs no model and no network
+  dlmrs generate tiny-sdar \"Mia has 3 pens. Leo has 2 times as many as Mia. How many pens do Mia and Leo have together?\"
+  dlmrs generate ./SDAR-1.7B-Chat \"Why is the sky blue?\" --watch
+  dlmrs inspect ./SDAR-1.7B-Chat                  what a model folder holds";
+
+const GENERATE_EXAMPLES: &str = "\
+Examples:
+  dlmrs generate tiny-sdar \"Mia has 3 pens. Leo has 2 times as many as Mia. How many pens do Mia and Leo have together?\"
+  dlmrs generate tiny-llada --prompt-file problem.txt --threshold 0.9 --watch
+  dlmrs generate ./LLaDA-8B-Instruct \"Write a haiku.\" --temperature 0.7 --seed 1
+  dlmrs generate tiny-sdar --jsonl --prompt-file prompts.jsonl --json > answers.jsonl
+      where each line of prompts.jsonl is like {\"prompt\": \"...\"} or {\"messages\": [{\"role\": \"user\", \"content\": \"...\"}]}";
+
+const INSPECT_EXAMPLES: &str = "\
+Examples:
+  dlmrs inspect tiny-sdar
+  dlmrs inspect ./LLaDA-8B-Instruct --json";
+
+const DEMO_EXAMPLES: &str = "\
+Examples:
+  dlmrs demo
+  dlmrs demo --problems 20 --model tiny-llada
+  dlmrs demo --plain > demo.txt";
+
+/// Generate text with diffusion language models.
+#[derive(Debug, Parser)]
+#[command(name = "dlmrs", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Generate(Box<GenerateArgs>),
+    Inspect(InspectArgs),
+    Demo(DemoArgs),
+}
+
+/// Answer prompts with a model
+#[derive(Args, Debug)]
+#[command(after_help = GENERATE_EXAMPLES)]
+#[command(group = ArgGroup::new("input").required(true).args(["prompt", "prompt_files"]))]
+pub(crate) struct GenerateArgs {
+    /// A model folder (config.json, *.safetensors, tokenizer files), or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
+    pub(crate) model: String,
+    /// What to answer
+    pub(crate) prompt: Option<String>,
+    /// Read the prompt from this UTF-8 file instead (may be repeated; - is standard input). One line end at its end is not part of it
+    #[arg(long = "prompt-file", value_name = "FILE")]
+    pub(crate) prompt_files: Vec<PathBuf>,
+    /// Prompt files hold one JSON object a line: {"prompt": TEXT}, {"prompt": [TOKEN IDS]} or {"messages": [{"role": ..., "content": ...}]}
+    #[arg(long, requires = "prompt_files")]
+    pub(crate) jsonl: bool,
+    /// Give the prompt as a user's turn in the model's chat template. This is the default wherever the model has a chat template
+    #[arg(long, overrides_with = "raw")]
+    pub(crate) chat: bool,
+    /// Give the prompt as it is, to be continued, even though the model has a chat template
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// Begin the chat with this system message
+    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
+    pub(crate) system: Option<String>,
+    /// Text in a prompt that spells a special token, such as <|MASK|>, is that token. Without this it stays text. Masks in a prompt are
+    /// slots to fill: the prompt is printed too, filled in
+    #[arg(long)]
+    pub(crate) parse_specials: bool,
+    /// Print one JSON object for each output: text, token ids, why it ended, seed, passes, rows, seconds
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Say on standard error what each output cost
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Show the canvas while it fills, on a terminal: undecided slots are dots, slots of the last pass are reversed, other slots that
+    /// are not final yet are underlined
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// How many prompts are worked on together. It changes speed and memory, not the outputs
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = positive)]
+    pub(crate) batch: usize,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
+    #[command(flatten)]
+    pub(crate) decoding: DecodingArgs,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    #[command(flatten)]
+    pub(crate) overrides: OverrideArgs,
+}
+
+/// Say what a model folder holds, without loading its weights
+#[derive(Args, Debug)]
+#[command(after_help = INSPECT_EXAMPLES)]
+pub(crate) struct InspectArgs {
+    /// A model folder, or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
+    pub(crate) model: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) overrides: OverrideArgs,
+}
+
+/// Solve word problems with the bundled models, and show how the canvas fills
+#[derive(Args, Debug)]
+#[command(after_help = DEMO_EXAMPLES)]
+pub(crate) struct DemoArgs {
+    /// How many problems each model solves, up to 20
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=20))]
+    pub(crate) problems: u8,
+    /// Only this model: a bundled one or a folder [default: tiny-sdar and then tiny-llada]
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// Plain lines at full speed, even on a terminal
+    #[arg(long)]
+    pub(crate) plain: bool,
+}
+
+/// A whole number from 1.
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1 is needed".into()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn clap_finds_no_fault() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,51 @@
+//! Options about how a model is loaded.
+
+use clap::Args;
+use dlmrs::{LoadOptions, Overrides};
+
+use crate::failure::Failure;
+
+/// Where and how the arithmetic runs.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Device")]
+pub(crate) struct LoadArgs {
+    /// cpu, cuda, cuda:N, or auto: the first CUDA device if there is one
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Number type of the activations. auto: f32 on a CPU, elsewhere what the model is stored in
+    #[arg(long, default_value = "auto", value_parser = ["auto", "f32", "bf16", "f16"])]
+    dtype: String,
+    /// Who multiplies. auto: our kernels on a CPU, plain Candle elsewhere
+    #[arg(long, default_value = "auto", value_parser = ["auto", "kernels", "plain"])]
+    backend: String,
+    /// Threads on the CPU [default: all that the process may use]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+impl LoadArgs {
+    /// As the library wants them.
+    pub(crate) fn options(&self) -> Result<LoadOptions, Failure> {
+        let (dtype, backend) = (self.dtype.parse()?, self.backend.parse()?);
+        Ok(LoadOptions { device: self.device.clone(), dtype, backend, threads: self.threads })
+    }
+}
+
+/// What the user knows better than the checkpoint.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Model")]
+pub(crate) struct OverrideArgs {
+    /// The token that marks an undecided slot, for models that do not name it
+    #[arg(long, value_name = "ID")]
+    mask_token_id: Option<u32>,
+    /// The longest sequence, prompt and answer together, up to the model's own
+    #[arg(long, value_name = "N")]
+    max_model_len: Option<usize>,
+}
+
+impl OverrideArgs {
+    /// As the library wants them.
+    pub(crate) fn overrides(&self) -> Overrides {
+        Overrides { mask_token_id: self.mask_token_id, block_length: None, max_model_len: self.max_model_len }
+    }
+}

@@ -1,0 +1,71 @@
+//! Requests in order through one engine, a few at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dlmrs::engine::RequestId;
+use dlmrs::{Event, Llm, Output, Request};
+
+use crate::failure::Failure;
+
+/// What is done with what comes out.
+pub(crate) trait Sink {
+    /// Something happened to the request with this number.
+    fn event(&mut self, number: usize, event: &Event) -> Result<(), Failure>;
+    /// A request has ended. Outputs come in the order of the requests.
+    fn output(&mut self, number: usize, output: Output) -> Result<(), Failure>;
+}
+
+/// Runs requests, at most `together` of them in one forward. `places` name them in errors.
+pub(crate) fn run(
+    llm: &Arc<Llm>,
+    requests: Vec<Request>,
+    places: &[&str],
+    together: usize,
+    interrupt: &dyn Fn() -> bool,
+    sink: &mut dyn Sink,
+) -> Result<(), Failure> {
+    let place = |number: usize| places.get(number).copied().unwrap_or_default();
+    let mut engine = llm.engine();
+    let mut waiting = requests.into_iter().enumerate();
+    let mut running: BTreeMap<RequestId, usize> = BTreeMap::new();
+    let mut done: BTreeMap<usize, Output> = BTreeMap::new();
+    let mut next = 0;
+    loop {
+        // Outputs that wait for an earlier one count too, or they would pile up behind a slow request.
+        for (number, request) in waiting.by_ref().take(together.saturating_sub(running.len() + done.len())) {
+            running.insert(engine.submit(request).map_err(|error| Failure::at(place(number), error))?, number);
+        }
+        if engine.is_idle() {
+            return Ok(());
+        }
+        if interrupt() {
+            return Err(Failure::Interrupted);
+        }
+        for event in engine.step()? {
+            let (Event::Revealed { id, .. } | Event::Committed { id, .. } | Event::Finished { id, .. } | Event::Failed { id, .. }) = &event;
+            let (id, number) = (*id, running.get(id).copied().unwrap_or_default());
+            match event {
+                Event::Failed { error, .. } => return Err(Failure::at(place(number), error)),
+                Event::Finished { output, .. } => {
+                    running.remove(&id);
+                    done.insert(number, *output);
+                }
+                event => sink.event(number, &event)?,
+            }
+        }
+        while let Some(output) = done.remove(&next) {
+            sink.output(next, output)?;
+            next += 1;
+        }
+    }
+}
+
+/// Asks the engine whether it would take each request, so that a mistake in the last one is told before the first one is worked on.
+pub(crate) fn check(llm: &Arc<Llm>, requests: &[Request], places: &[&str]) -> Result<(), Failure> {
+    for (number, request) in requests.iter().enumerate() {
+        let place = places.get(number).copied().unwrap_or_default();
+        llm.engine().submit(request.clone()).map_err(|error| Failure::at(place, error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! What an output cost, in a sentence.
+
+use dlmrs::decode::PassKind;
+use dlmrs::engine::StopCause;
+use dlmrs::{FinishReason, Output};
+
+/// The kinds of passes that there are.
+pub(super) const KINDS: [PassKind; 3] = [PassKind::Prefill, PassKind::Denoise, PassKind::Commit];
+
+/// A line for people.
+pub(crate) fn sentence(output: &Output) -> String {
+    let stats = &output.stats;
+    let passes = |kind: &PassKind| stats.passes.get(kind).map(|count| format!("{count} {}", kind.name()));
+    let kinds: Vec<String> = KINDS.iter().filter_map(passes).collect();
+    let rows = stats.rows.prefill + stats.rows.commit + stats.rows.denoise;
+    let end = match (&output.stop_cause, output.finish_reason) {
+        (Some(StopCause::Token(id)), _) => format!("ended by token {id}"),
+        (Some(StopCause::Text(text)), _) => format!("ended before {text:?}"),
+        (None, FinishReason::Length) => "ended at the largest length".into(),
+        (None, reason) => reason.name().into(),
+    };
+    format!(
+        "{} tokens in {} passes ({}), {:.2} tokens a pass, {rows} rows, {:.2} s, seed {}, {end}",
+        stats.tokens,
+        stats.total_passes(),
+        kinds.join(", "),
+        stats.tokens_per_pass(),
+        stats.total.as_secs_f64(),
+        output.seed,
+    )
+}

@@ -1,0 +1,63 @@
+//! An output as a JSON object.
+
+use dlmrs::engine::{Stats, StopCause};
+use dlmrs::{Llm, Output};
+use serde_json::{Map, Value, json};
+
+use super::cost::KINDS;
+use super::prompts::Prompt;
+
+/// The object of the output with this number.
+pub(super) fn object(number: usize, prompt: &Prompt, output: &Output, llm: &Llm) -> Value {
+    let mut object = Map::new();
+    object.insert("index".into(), json!(number));
+    if let Some(id) = &prompt.id {
+        object.insert("id".into(), id.clone());
+    }
+    object.insert("text".into(), json!(output.text));
+    object.insert("token_ids".into(), json!(output.token_ids));
+    object.insert("finish_reason".into(), json!(output.finish_reason.name()));
+    object.insert("stop_cause".into(), stop_cause(output));
+    object.insert("seed".into(), json!(output.seed));
+    object.insert("prompt_token_ids".into(), json!(output.prompt_token_ids));
+    if prompt.has_masks {
+        object.insert("filled_prompt".into(), json!(filled_prompt(output, llm)));
+        object.insert("canvas_token_ids".into(), json!(output.canvas_token_ids));
+    }
+    object.insert("stats".into(), stats(&output.stats));
+    object.insert("warnings".into(), json!(output.warnings));
+    Value::Object(object)
+}
+
+/// The prompt's text with its masks filled in; None without a tokenizer.
+pub(super) fn filled_prompt(output: &Output, llm: &Llm) -> Option<String> {
+    let filled = output.canvas_token_ids.get(..output.prompt_token_ids.len())?;
+    llm.tokenizer()?.decode(filled, true).ok()
+}
+
+fn stop_cause(output: &Output) -> Value {
+    match &output.stop_cause {
+        Some(StopCause::Token(id)) => json!({"token_id": id}),
+        Some(StopCause::Text(text)) => json!({"text": text}),
+        None => Value::Null,
+    }
+}
+
+fn stats(stats: &Stats) -> Value {
+    let count = |kind| stats.passes.get(kind).copied().unwrap_or_default();
+    let mut passes: Map<String, Value> = KINDS.iter().map(|kind| (kind.name().to_string(), json!(count(kind)))).collect();
+    passes.insert("total".into(), json!(stats.total_passes()));
+    json!({
+        "tokens": stats.tokens,
+        "passes": passes,
+        "tokens_per_pass": stats.tokens_per_pass(),
+        "rows": {"prefill": stats.rows.prefill, "denoise": stats.rows.denoise, "commit": stats.rows.commit},
+        "scanned_rows": stats.scanned_rows,
+        "revealed": stats.revealed,
+        "seconds": {
+            "forward": stats.forward.as_secs_f64(),
+            "scan": stats.scan.as_secs_f64(),
+            "total": stats.total.as_secs_f64(),
+        },
+    })
+}

@@ -1,0 +1,71 @@
+//! `dlmrs.BlockDiffusion` and `dlmrs.Canvas` as the library's.
+
+use dlmrs::decode::{DreamAlg, Remasking, Strategy};
+use dlmrs::{BlockDiffusion, Canvas, Decoding};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+use crate::errors::Result;
+use crate::params::Fields;
+use crate::value;
+
+/// A method of decoding; None is the model's own.
+pub(crate) fn read(decoding: Option<&Bound<'_, PyAny>>) -> Result<Option<Decoding>> {
+    value::given(decoding, |decoding| {
+        if is_block_diffusion(decoding)? {
+            Ok(Decoding::Block(block_diffusion(decoding)?))
+        } else if is_canvas(decoding)? {
+            Ok(Decoding::Canvas(canvas(decoding)?))
+        } else {
+            Err(value::refuse("decoding", decoding, "a BlockDiffusion, a Canvas or None").into())
+        }
+    })
+}
+
+fn block_diffusion(decoding: &Bound<'_, PyAny>) -> Result<BlockDiffusion> {
+    let fields = Fields(decoding);
+    Ok(BlockDiffusion {
+        block_length: fields.optional("block_length", value::count)?,
+        steps: fields.optional("steps", value::count)?,
+        strategy: fields.read("strategy", value::text)?.parse::<Strategy>()?,
+        threshold: fields.optional("threshold", value::number)?,
+        entropy_bound: fields.optional("entropy_bound", value::number)?,
+    })
+}
+
+fn canvas(decoding: &Bound<'_, PyAny>) -> Result<Canvas> {
+    let fields = Fields(decoding);
+    Ok(Canvas {
+        block_length: fields.optional("block_length", value::count)?,
+        steps: fields.optional("steps", value::count)?,
+        strategy: fields.read("strategy", value::text)?.parse::<Remasking>()?,
+        threshold: fields.optional("threshold", value::number)?,
+        cfg_scale: fields.read("cfg_scale", value::number)?,
+        alg: fields.optional("alg", value::text)?.map(|alg| alg.parse::<DreamAlg>()).transpose()?,
+        eps: fields.read("eps", value::number)?,
+        alg_temp: fields.read("alg_temp", value::number)?,
+        logits_eos_inf: fields.read("logits_eos_inf", value::flag)?,
+        confidence_eos_eot_inf: fields.read("confidence_eos_eot_inf", value::flag)?,
+    })
+}
+
+fn is_block_diffusion(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    object.is_instance(CLASS.import(object.py(), "dlmrs.decoding", "BlockDiffusion")?)
+}
+
+fn is_canvas(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    object.is_instance(CLASS.import(object.py(), "dlmrs.decoding", "Canvas")?)
+}
+
+/// Raises InputError unless all values of a method of decoding are of the right type and in range, whatever the model.
+#[pyfunction]
+#[pyo3(signature = (decoding, /))]
+pub(crate) fn check_decoding(decoding: &Bound<'_, PyAny>) -> Result<()> {
+    if let Some(decoding) = read(Some(decoding))? {
+        decoding.validate()?;
+    }
+    Ok(())
+}

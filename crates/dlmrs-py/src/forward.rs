@@ -1,0 +1,61 @@
+//! Rows of logits, and masks of who sees whom.
+
+use dlmrs::pass::Bits;
+use dlmrs::{Error, Llm};
+use numpy::{PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+
+use crate::errors::Result;
+
+/// The arguments of `forward`.
+pub(crate) struct Forward {
+    /// [R] ids.
+    pub(crate) token_ids: Vec<u32>,
+    /// [R] rotary positions; None: 0, 1, ...
+    pub(crate) positions: Option<Vec<u32>>,
+    /// [R, R], True = sees; None: the family's own visibility.
+    pub(crate) mask: Option<Bits>,
+    /// The rows to give back; None: all.
+    pub(crate) rows: Option<Vec<u32>>,
+}
+
+impl Forward {
+    /// The rows as a numpy array [rows, V].
+    pub(crate) fn run<'py>(self, py: Python<'py>, llm: &Llm) -> Result<Bound<'py, PyArray2<f32>>> {
+        let Self { token_ids, positions, mask, rows } = self;
+        let logits = py.detach(|| llm.logits(&token_ids, positions, mask, rows)).map_err(renamed)?;
+        let shape = [logits.len(), llm.config().vocab];
+        let array = PyArray2::<f32>::zeros(py, shape, false);
+        let mut view = array.readwrite();
+        for (mut to, from) in view.as_array_mut().rows_mut().into_iter().zip(&logits) {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        }
+        drop(view);
+        Ok(array)
+    }
+}
+
+/// Errors of a pass name its fields; the caller knows them as arguments.
+fn renamed(error: Error) -> Error {
+    let Error::Pass { field, message } = error else { return error };
+    let argument = match field {
+        "tokens" => "token_ids",
+        "sees" => "mask",
+        "read" => "rows",
+        other => other,
+    };
+    Error::input(argument, message)
+}
+
+/// A square mask of bools. Numbers are refused: a mask to be added (0 = sees) would be read upside down.
+pub(crate) fn mask(object: &Bound<'_, PyAny>) -> Result<Bits> {
+    let array = object.py().import("numpy")?.call_method1("asarray", (object,))?;
+    let array = array.cast::<PyUntypedArray>().map_err(PyErr::from)?;
+    let Ok(bools) = array.extract::<PyReadonlyArray2<'_, bool>>() else {
+        let message =
+            format!("has type {} and shape {:?}; a bool array of shape (R, R), True = sees, is needed", array.dtype(), array.shape());
+        return Err(Error::input("mask", message).into());
+    };
+    let bools = bools.as_array();
+    Ok(Bits::from_fn(bools.nrows(), bools.ncols(), |row, column| bools[(row, column)]))
+}

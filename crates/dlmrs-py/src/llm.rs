@@ -1,0 +1,292 @@
+//! `dlmrs.LLM`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dlmrs::tokenizer::Specials;
+use dlmrs::{LoadOptions, Request, device};
+use numpy::PyArray2;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::chat::{self, Conversations};
+use crate::errors::{Failure, Result};
+use crate::forward::{self, Forward};
+use crate::{decoding, generate, inspect, output, params, prompts, value};
+
+/// A loaded model: a bundled one by its name, or the folder of a checkpoint.
+///
+/// Several threads may use it at once. It belongs to the process that loaded it: it can be neither pickled nor used after a fork.
+/// As a context manager it closes itself.
+///
+/// device: "cpu", "cuda", "cuda:N" or "auto" (CUDA if this build and this machine have it).
+/// dtype: "f32", "bf16", "f16" or "auto" (f32 on a CPU, elsewhere as stored); a CPU takes f32 only.
+/// threads: on the CPU; None is as many as the process may use. The result does not depend on it.
+/// max_model_len: the longest prompt and answer together; None is the checkpoint's, which is also the most.
+/// mask_token_id, block_length: None is what the checkpoint or its family says (see dlmrs.inspect).
+/// backend: "kernels" (this engine's own, CPU only), "plain" (Candle's operations) or "auto".
+#[pyclass(frozen, weakref, module = "dlmrs", name = "LLM")]
+pub(crate) struct Llm {
+    name: String,
+    loaded: Mutex<Option<Arc<dlmrs::Llm>>>,
+}
+
+impl Llm {
+    /// The model, unless it was closed.
+    fn open(&self) -> Result<Arc<dlmrs::Llm>> {
+        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        loaded.clone().ok_or_else(|| Failure::Closed(format!("this LLM ({}) was closed; make a new one", self.name)))
+    }
+
+    /// The model, if it can compute.
+    fn ready(&self) -> Result<Arc<dlmrs::Llm>> {
+        let llm = self.open()?;
+        if llm.model().team().forked() {
+            let message = "was loaded by another process, and its threads did not survive the fork; load it in this process";
+            return Err(Failure::Closed(format!("this LLM ({}) {message}", self.name)));
+        }
+        Ok(llm)
+    }
+}
+
+#[pymethods]
+impl Llm {
+    #[new]
+    #[pyo3(signature = (model, *, device="auto", dtype="auto", threads=None, max_model_len=None, mask_token_id=None, block_length=None, backend="auto"))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        model: &Bound<'_, PyAny>,
+        device: &str,
+        dtype: &str,
+        threads: Option<&Bound<'_, PyAny>>,
+        max_model_len: Option<&Bound<'_, PyAny>>,
+        mask_token_id: Option<&Bound<'_, PyAny>>,
+        block_length: Option<&Bound<'_, PyAny>>,
+        backend: &str,
+    ) -> Result<Self> {
+        let name = inspect::path(model)?;
+        let overrides = inspect::overrides(max_model_len, mask_token_id, block_length)?;
+        let options = LoadOptions {
+            device: device.to_owned(),
+            dtype: dtype.parse()?,
+            backend: backend.parse()?,
+            threads: value::given(threads, |threads| value::count("threads", threads))?,
+        };
+        let loaded = model.py().detach(|| dlmrs::Llm::load(&name, &options, &overrides))?;
+        Ok(Self { name: loaded.name().to_owned(), loaded: Mutex::new(Some(loaded)) })
+    }
+
+    /// Completes prompts, all of them together, and gives a list of Output in their order.
+    ///
+    /// A prompt is a string or a list (or integer array) of token ids; a single one gives a list of one. In a string everything is
+    /// text: a control token that it spells stays text. Mask ids among token ids are slots to fill (see Output.canvas_token_ids).
+    /// params: one SamplingParams for all, a list of one for each prompt, or None for the defaults.
+    /// decoding: a BlockDiffusion, a Canvas, or None for the model's own way.
+    #[pyo3(signature = (prompts, params=None, *, decoding=None))]
+    fn generate<'py>(
+        &self,
+        prompts: &Bound<'py, PyAny>,
+        params: Option<&Bound<'py, PyAny>>,
+        decoding: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyList>> {
+        let (py, llm) = (prompts.py(), self.ready()?);
+        let prompts = prompts::read(prompts)?;
+        let (params, decoding) = (params::for_each(params, prompts.len())?, decoding::read(decoding)?);
+        let requests = || {
+            let request =
+                |(prompt, params): (prompts::Prompt, _)| Ok(Request { prompt: prompt.ids(&llm)?, params, decoding: decoding.clone() });
+            prompts.into_iter().zip(params).map(request).collect()
+        };
+        let outputs = generate::run(py, &llm, requests)?;
+        Ok(PyList::new(py, output::all(py, outputs)?)?)
+    }
+
+    /// Answers a conversation, through the checkpoint's chat template: a list of messages (dicts with "role" and "content") gives an
+    /// Output, a list of such lists a list of Output.
+    ///
+    /// What messages spell is text: a control token in one stays text. tools and further keywords go to the template.
+    #[pyo3(signature = (messages, params=None, *, decoding=None, tools=None, add_generation_prompt=true, **template_options))]
+    fn chat<'py>(
+        &self,
+        messages: &Bound<'py, PyAny>,
+        params: Option<&Bound<'py, PyAny>>,
+        decoding: Option<&Bound<'py, PyAny>>,
+        tools: Option<&Bound<'py, PyAny>>,
+        add_generation_prompt: bool,
+        template_options: Option<&Bound<'py, PyDict>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let (py, llm) = (messages.py(), self.ready()?);
+        let (conversations, single) = match Conversations::read(messages)? {
+            Conversations::One(conversation) => (vec![conversation], true),
+            Conversations::Many(conversations) => (conversations, false),
+        };
+        let options = chat::options(tools, add_generation_prompt, template_options)?;
+        let (params, decoding) = (params::for_each(params, conversations.len())?, decoding::read(decoding)?);
+        let requests = || {
+            let tokenizer = llm.require_tokenizer()?;
+            let request = |(messages, params): (Vec<_>, _)| {
+                let prompt = tokenizer.encode_chat(&messages, &options, Specials::AsText)?;
+                Ok(Request { prompt, params, decoding: decoding.clone() })
+            };
+            conversations.into_iter().zip(params).map(request).collect()
+        };
+        let outputs = output::all(py, generate::run(py, &llm, requests)?)?;
+        match outputs.first().filter(|_| single) {
+            Some(output) => Ok(output.clone()),
+            None => Ok(PyList::new(py, outputs)?.into_any()),
+        }
+    }
+
+    /// The prompt that `chat` makes of a conversation, as text.
+    #[pyo3(signature = (messages, *, tools=None, add_generation_prompt=true, **template_options))]
+    fn render_chat(
+        &self,
+        messages: &Bound<'_, PyAny>,
+        tools: Option<&Bound<'_, PyAny>>,
+        add_generation_prompt: bool,
+        template_options: Option<&Bound<'_, PyDict>>,
+    ) -> Result<String> {
+        let (py, llm) = (messages.py(), self.open()?);
+        let messages = chat::conversation("messages", messages)?;
+        let options = chat::options(tools, add_generation_prompt, template_options)?;
+        Ok(py.detach(|| llm.require_tokenizer()?.render_chat(&messages, &options))?)
+    }
+
+    /// The model's own rows of logits, never shifted: a numpy array of float32, [rows, V].
+    ///
+    /// positions: rotary positions; None is 0, 1, ... mask: a bool array [R, R], True = the row sees the column; None is the family's
+    /// own visibility. rows: which rows to give back, in this order; None is all.
+    #[pyo3(signature = (token_ids, *, positions=None, mask=None, rows=None))]
+    fn forward<'py>(
+        &self,
+        token_ids: &Bound<'py, PyAny>,
+        positions: Option<&Bound<'py, PyAny>>,
+        mask: Option<&Bound<'py, PyAny>>,
+        rows: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyArray2<f32>>> {
+        let llm = self.ready()?;
+        let arguments = Forward {
+            token_ids: value::ids("token_ids", token_ids)?,
+            positions: value::given(positions, |positions| value::ids("positions", positions))?,
+            mask: value::given(mask, forward::mask)?,
+            rows: value::given(rows, |rows| value::ids("rows", rows))?,
+        };
+        arguments.run(token_ids.py(), &llm)
+    }
+
+    /// The token ids of a text; nothing is added at either end.
+    ///
+    /// parse_specials: whether a control token that the text spells becomes that token. Off, it stays text.
+    #[pyo3(signature = (text, *, parse_specials=false))]
+    fn encode(&self, py: Python<'_>, text: &str, parse_specials: bool) -> Result<Vec<u32>> {
+        let llm = self.open()?;
+        let specials = if parse_specials { Specials::Parse } else { Specials::AsText };
+        Ok(py.detach(|| llm.require_tokenizer()?.encode(text, specials))?)
+    }
+
+    /// The text of token ids. skip_special: whether special tokens are left out.
+    #[pyo3(signature = (ids, *, skip_special=true))]
+    fn decode(&self, ids: &Bound<'_, PyAny>, skip_special: bool) -> Result<String> {
+        let (py, llm, ids) = (ids.py(), self.open()?, value::ids("ids", ids)?);
+        Ok(py.detach(|| llm.require_tokenizer()?.decode(&ids, skip_special))?)
+    }
+
+    /// Frees the memory. Calls that are running in other threads end first; later ones raise ClosedError. Closing twice is allowed.
+    fn close(&self, py: Python<'_>) {
+        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(loaded));
+    }
+
+    /// Whether it was closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// The folder's last name, or the bundled model's.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The family: "SDAR", "LLaDA" or "Dream".
+    #[getter]
+    fn family(&self) -> Result<&'static str> {
+        Ok(self.open()?.config().family.name())
+    }
+
+    /// V, the columns of `forward`.
+    #[getter]
+    fn vocab_size(&self) -> Result<usize> {
+        Ok(self.open()?.config().vocab)
+    }
+
+    /// The token that marks an undecided slot.
+    #[getter]
+    fn mask_token_id(&self) -> Result<u32> {
+        Ok(self.open()?.facts().mask_token_id)
+    }
+
+    /// Slots decided together; None for a family without a grid of blocks.
+    #[getter]
+    fn block_length(&self) -> Result<Option<usize>> {
+        Ok(self.open()?.facts().block_length)
+    }
+
+    /// The tokens that end an answer.
+    #[getter]
+    fn stop_token_ids(&self) -> Result<Vec<u32>> {
+        Ok(self.open()?.facts().stop_token_ids.clone())
+    }
+
+    /// The longest prompt and answer together.
+    #[getter]
+    fn max_model_len(&self) -> Result<usize> {
+        Ok(self.open()?.facts().max_model_len)
+    }
+
+    /// Where the weights are: "cpu" or "cuda:N".
+    #[getter]
+    fn device(&self) -> Result<String> {
+        Ok(device::name(self.open()?.model().device()))
+    }
+
+    /// How many threads share the work on the CPU.
+    #[getter]
+    fn threads(&self) -> Result<usize> {
+        Ok(self.open()?.model().team().threads())
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*args))]
+    fn __exit__(&self, args: &Bound<'_, PyTuple>) {
+        self.close(args.py());
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        let message = format!(
+            "an LLM cannot be pickled or copied; send its name to the other process and load it there, as in dlmrs.LLM({:?})",
+            self.name
+        );
+        Err(PyTypeError::new_err(message))
+    }
+
+    fn __repr__(&self) -> String {
+        let Ok(llm) = self.open() else {
+            return format!("<LLM {:?}, closed>", self.name);
+        };
+        let block = llm.facts().block_length.map_or_else(|| "None".to_owned(), |length| length.to_string());
+        format!(
+            "LLM({:?}, family={:?}, vocab_size={}, block_length={block}, max_model_len={}, device={:?}, threads={})",
+            self.name,
+            llm.config().family.name(),
+            llm.config().vocab,
+            llm.facts().max_model_len,
+            device::name(llm.model().device()),
+            llm.model().team().threads()
+        )
+    }
+}

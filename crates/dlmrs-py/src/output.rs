@@ -1,0 +1,65 @@
+//! The library's outputs as `dlmrs.Output`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CString;
+
+use dlmrs::Output;
+use dlmrs::decode::PassKind;
+use dlmrs::engine::{Stats, StopCause};
+use pyo3::exceptions::PyUserWarning;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyType};
+
+use crate::errors::Result;
+
+/// Every kind is in `Stats.passes`, also those that did not occur.
+const KINDS: [PassKind; 3] = [PassKind::Prefill, PassKind::Denoise, PassKind::Commit];
+
+/// Makes the Python objects, and issues each warning once.
+pub(crate) fn all<'py>(py: Python<'py>, outputs: Vec<Output>) -> Result<Vec<Bound<'py, PyAny>>> {
+    let warnings: BTreeSet<String> = outputs.iter().flat_map(|output| output.warnings.iter().cloned()).collect();
+    for warning in warnings {
+        let message = CString::new(warning).map_err(PyErr::from)?;
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &message, 1)?;
+    }
+    outputs.into_iter().map(|output| Ok(one(py, output)?)).collect()
+}
+
+fn one(py: Python<'_>, output: Output) -> PyResult<Bound<'_, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let fields = PyDict::new(py);
+    fields.set_item("text", output.text)?;
+    fields.set_item("token_ids", output.token_ids)?;
+    fields.set_item("prompt_token_ids", output.prompt_token_ids)?;
+    fields.set_item("canvas_token_ids", output.canvas_token_ids)?;
+    fields.set_item("finish_reason", output.finish_reason.name())?;
+    match output.stop_cause {
+        None => fields.set_item("stop_cause", py.None())?,
+        Some(StopCause::Token(id)) => fields.set_item("stop_cause", id)?,
+        Some(StopCause::Text(text)) => fields.set_item("stop_cause", text)?,
+    }
+    fields.set_item("seed", output.seed)?;
+    fields.set_item("stats", stats(py, &output.stats)?)?;
+    fields.set_item("warnings", output.warnings)?;
+    CLASS.import(py, "dlmrs.output", "Output")?.call((), Some(&fields))
+}
+
+fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let mut passes: BTreeMap<&str, usize> = KINDS.iter().map(|kind| (kind.name(), 0)).collect();
+    passes.extend(stats.passes.iter().map(|(kind, &count)| (kind.name(), count)));
+    let rows = BTreeMap::from([("prefill", stats.rows.prefill), ("denoise", stats.rows.denoise), ("commit", stats.rows.commit)]);
+    let fields = PyDict::new(py);
+    fields.set_item("passes", passes)?;
+    fields.set_item("total_passes", stats.total_passes())?;
+    fields.set_item("rows", rows)?;
+    fields.set_item("scanned_rows", stats.scanned_rows)?;
+    fields.set_item("revealed", stats.revealed)?;
+    fields.set_item("tokens", stats.tokens)?;
+    fields.set_item("tokens_per_pass", stats.tokens_per_pass())?;
+    fields.set_item("forward_seconds", stats.forward.as_secs_f64())?;
+    fields.set_item("scan_seconds", stats.scan.as_secs_f64())?;
+    fields.set_item("total_seconds", stats.total.as_secs_f64())?;
+    CLASS.import(py, "dlmrs.output", "Stats")?.call((), Some(&fields))
+}

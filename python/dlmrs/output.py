@@ -1,0 +1,68 @@
+"""What a request gives back."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stats:
+    """What a request cost. Passes are the request's own: a forward that serves ten requests is one pass of each.
+
+    Attributes:
+        passes: Passes by kind: ``prefill``, ``denoise`` and ``commit``. One that also commits a block counts as
+            ``denoise``.
+        total_passes: Passes of all kinds (NFE).
+        rows: Rows of these passes by what each served: ``prefill``, ``denoise`` and ``commit``.
+        scanned_rows: Rows whose logits were computed.
+        revealed: Slots that were decided, those beyond the stop included.
+        tokens: Tokens of the output.
+        tokens_per_pass: ``tokens / total_passes``; 0 without a pass.
+        forward_seconds: Seconds in forwards that this request took part in.
+        scan_seconds: Seconds in scans of the output head that this request took part in.
+        total_seconds: Seconds from submission to the end.
+    """
+
+    passes: dict[str, int]
+    total_passes: int
+    rows: dict[str, int]
+    scanned_rows: int
+    revealed: int
+    tokens: int
+    tokens_per_pass: float
+    forward_seconds: float
+    scan_seconds: float
+    total_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Output:
+    """The result of a request.
+
+    Attributes:
+        text: The generated text, cut before what stopped it; special tokens are left out. Empty without a
+            tokenizer.
+        token_ids: The generated tokens, the stop id left out. With a stop string the last token may reach into it.
+        prompt_token_ids: The prompt as it was given.
+        canvas_token_ids: The whole canvas as it was left: the prompt with its masks filled in, what was generated,
+            and what was not used.
+        finish_reason: ``stop``: a stop id or string; ``length``: ``max_tokens``; ``cancelled``: the caller.
+        stop_cause: The id or the string that stopped it, if it stopped.
+        seed: The seed that was used, for doing it again.
+        stats: What it cost.
+        warnings: What the caller should know; each was also issued through :func:`warnings.warn`.
+    """
+
+    text: str
+    token_ids: list[int]
+    prompt_token_ids: list[int]
+    canvas_token_ids: list[int]
+    finish_reason: Literal["stop", "length", "cancelled"]
+    stop_cause: int | str | None
+    seed: int
+    stats: Stats
+    warnings: list[str]
+
+    def __repr__(self) -> str:
+        text = self.text if len(self.text) <= 60 else self.text[:57] + "..."
+        passes = self.stats.total_passes
+        return f"Output({text!r}, tokens={len(self.token_ids)}, finish_reason={self.finish_reason!r}, passes={passes})"
