@@ -11,7 +11,6 @@ mod inspect;
 mod screen;
 
 use std::ffi::OsString;
-use std::io::Write;
 
 use args::{Cli, Command};
 use clap::Parser;

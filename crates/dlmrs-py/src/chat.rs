@@ -50,13 +50,15 @@ fn message(name: &str, object: &Bound<'_, PyAny>) -> Result<Message> {
         }
     };
     // Anything but a text stays among the further fields, for templates that want a list of parts or a null.
-    let content = match fields.get_mut("content") {
-        Some(Value::String(content)) => std::mem::take(content),
-        Some(_) => return Ok(Message { role, content: String::new(), extra: fields }),
+    let content = match fields.shift_remove("content") {
+        Some(Value::String(content)) => content,
+        Some(other) => {
+            fields.insert("content".into(), other);
+            String::new()
+        }
         None if fields.contains_key("tool_calls") => String::new(),
         None => return Err(Error::input(name, "has no content; a string is needed").into()),
     };
-    fields.shift_remove("content");
     Ok(Message { role, content, extra: fields })
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct GenerateArgs {
     #[arg(long, requires = "prompt_files")]
     pub(crate) jsonl: bool,
     /// Give the prompt as a user's turn in the model's chat template. This is the default wherever the model has a chat template
-    #[arg(long, overrides_with = "raw")]
+    #[arg(long, conflicts_with = "raw")]
     pub(crate) chat: bool,
     /// Give the prompt as it is, to be continued, even though the model has a chat template
     #[arg(long)]

@@ -1,0 +1,7 @@
+//! The engine: where texts end, what is reported, what is refused, and that a request's result depends on the request alone.
+
+mod batch;
+mod common;
+mod refused;
+mod sampling;
+mod stops;

@@ -1,0 +1,117 @@
+//! What a generation allocates beside weights and cache: bounded by rows and tiles, never a tensor of size [canvas, V].
+//!
+//! The counting allocator sees every thread of the process, so this must stay the only test of its binary.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use dlmrs::checkpoint::{Folder, ModelConfig, Names};
+use dlmrs::decode::{Canvas, Decoding};
+use dlmrs::{Backend, Llm, LoadOptions, Output, Overrides, Request, SamplingParams};
+use half::bf16;
+use peak_alloc::PeakAlloc;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+const VOCAB: usize = 126_464;
+const PROMPT: usize = 24;
+const SLOTS: usize = 1000;
+/// The logits of the canvas alone would be 506 MB.
+const LIMIT: usize = 100_000_000;
+
+/// Sizes of an actual vocabulary, with a body that is small enough for a test.
+fn config() -> Value {
+    json!({
+        "architectures": ["LLaDAModelLM"], "model_type": "llada", "d_model": 512, "n_layers": 4, "n_heads": 8, "mlp_hidden_size": 1408,
+        "vocab_size": VOCAB, "max_sequence_length": 1024, "rope": true, "rope_theta": 500_000.0, "rope_full_precision": true,
+        "rms_norm_eps": 1e-5, "layer_norm_type": "rms", "block_type": "llama", "activation_type": "silu", "weight_tying": true,
+    })
+}
+
+/// Names and shapes in the order in which they are written.
+fn tensors(folder: &Path) -> Vec<(String, Vec<usize>)> {
+    let config = ModelConfig::read(&Folder::Disk(folder.to_path_buf())).unwrap();
+    let (names, c, f) = (Names::of(config.family), config.hidden, 1408);
+    let mut all = vec![(names.embedding.to_string(), vec![config.vocab, c]), (names.final_norm.to_string(), vec![c])];
+    for layer in (0..config.layers).map(|index| names.layer(&config, index)) {
+        all.extend([layer.input_norm, layer.post_norm].map(|name| (name, vec![c])));
+        all.extend([layer.q, layer.k, layer.v, layer.o].map(|name| (name, vec![c, c])));
+        all.extend([layer.gate, layer.up].map(|name| (name, vec![f, c])));
+        all.push((layer.down, vec![c, f]));
+    }
+    all
+}
+
+/// A random checkpoint in bf16, written as a stream: 155 MB.
+fn checkpoint() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("config.json"), config().to_string()).unwrap();
+    let tensors = tensors(folder.path());
+    let (mut header, mut end) = (serde_json::Map::new(), 0);
+    for (name, shape) in &tensors {
+        let start = end;
+        end += 2 * shape.iter().product::<usize>();
+        header.insert(name.clone(), json!({"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}));
+    }
+    let header = Value::Object(header).to_string();
+    let mut file = BufWriter::new(File::create(folder.path().join("model.safetensors")).unwrap());
+    file.write_all(&(header.len() as u64).to_le_bytes()).unwrap();
+    file.write_all(header.as_bytes()).unwrap();
+    let mut state = 1u64;
+    for (_, shape) in &tensors {
+        // Norms near one, products that keep the size of what goes in, an embedding of size one.
+        let (mean, size) = match shape[..] {
+            [_] => (1.0, 0.2),
+            [VOCAB, _] => (0.0, 1.0),
+            [_, inputs] => (0.0, 1.0 / (inputs as f32).sqrt()),
+            _ => unreachable!("vectors and matrices only"),
+        };
+        for _ in 0..shape.iter().product() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let uniform = (state >> 40) as f32 / (1 << 23) as f32 - 1.0;
+            file.write_all(&bf16::from_f32(mean + 1.7 * size * uniform).to_le_bytes()).unwrap();
+        }
+    }
+    file.flush().unwrap();
+    folder
+}
+
+/// The output, and how far the allocations rose above what was there before.
+fn measure(llm: &Arc<Llm>, decoding: Canvas, temperature: f32, top_p: f32) -> (Output, usize) {
+    let params =
+        SamplingParams { max_tokens: SLOTS, temperature, top_p, seed: Some(1), ignore_eos: true, ..SamplingParams::default() };
+    let prompt = (0..PROMPT as u32).map(|i| 1000 + 37 * i).collect();
+    let request = Request { prompt, params, decoding: Some(Decoding::Canvas(decoding)) };
+    let before = ALLOCATOR.current_usage();
+    ALLOCATOR.reset_peak_usage();
+    let output = llm.generate(vec![request], |_, _| true).unwrap().remove(0);
+    // A canvas without a cache keeps nothing, so there are no cache bytes to take off.
+    (output, ALLOCATOR.peak_usage() - before)
+}
+
+#[test]
+fn a_canvas_of_logits_never_exists() {
+    let folder = checkpoint();
+    let options = LoadOptions { device: "cpu".into(), backend: Backend::Kernels, threads: Some(2), ..LoadOptions::default() };
+    let llm = Llm::load(folder.path().to_str().unwrap(), &options, &Overrides::default()).unwrap();
+    eprintln!("weights: {} MB", ALLOCATOR.current_usage() / 1_000_000);
+
+    let all_at_once = Canvas { block_length: Some(SLOTS), threshold: Some(0.0), ..Canvas::default() };
+    let (output, risen) = measure(&llm, all_at_once, 0.0, 1.0);
+    eprintln!("one pass, greedy: {:.1} MB above weights and cache", risen as f64 / 1e6);
+    assert_eq!((output.stats.total_passes(), output.stats.scanned_rows, output.token_ids.len()), (1, SLOTS, SLOTS));
+    assert!(risen < LIMIT, "{risen} bytes");
+
+    // Filters need whole rows, few at a time.
+    let two_steps = Canvas { block_length: Some(SLOTS), steps: Some(2), ..Canvas::default() };
+    let (output, risen) = measure(&llm, two_steps, 1.0, 0.9);
+    eprintln!("two passes, temperature 1 and top_p 0.9: {:.1} MB above weights and cache", risen as f64 / 1e6);
+    assert_eq!((output.stats.total_passes(), output.stats.scanned_rows, output.token_ids.len()), (2, SLOTS + SLOTS / 2, SLOTS));
+    assert!(risen < LIMIT, "{risen} bytes");
+}

@@ -1,0 +1,120 @@
+"""The engine behind the package ``dlmrs``."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias, final, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from dlmrs.decoding import Decoding
+from dlmrs.output import Output
+from dlmrs.params import SamplingParams
+
+__version__: Final[str]
+
+_Ids: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
+_Prompt: TypeAlias = str | _Ids
+_Message: TypeAlias = Mapping[str, Any]
+_Params: TypeAlias = SamplingParams | Sequence[SamplingParams] | None
+
+@final
+class LLM:
+    """A loaded model: a bundled one by its name, or the folder of a checkpoint."""
+
+    def __new__(
+        cls,
+        model: str | PathLike[str],
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        threads: int | None = None,
+        max_model_len: int | None = None,
+        mask_token_id: int | None = None,
+        block_length: int | None = None,
+        backend: str = "auto",
+    ) -> Self: ...
+    def generate(
+        self,
+        prompts: _Prompt | Iterable[_Prompt],
+        params: _Params = None,
+        *,
+        decoding: Decoding | None = None,
+    ) -> list[Output]: ...
+    @overload
+    def chat(
+        self,
+        messages: Sequence[_Message],
+        params: _Params = None,
+        *,
+        decoding: Decoding | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        **template_options: Any,
+    ) -> Output: ...
+    @overload
+    def chat(
+        self,
+        messages: Sequence[Sequence[_Message]],
+        params: _Params = None,
+        *,
+        decoding: Decoding | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        **template_options: Any,
+    ) -> list[Output]: ...
+    def render_chat(
+        self,
+        messages: Sequence[_Message],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        **template_options: Any,
+    ) -> str: ...
+    def forward(
+        self,
+        token_ids: _Ids,
+        *,
+        positions: _Ids | None = None,
+        mask: npt.NDArray[np.bool_] | Sequence[Sequence[bool]] | None = None,
+        rows: _Ids | None = None,
+    ) -> npt.NDArray[np.float32]: ...
+    def encode(self, text: str, *, parse_specials: bool = False) -> list[int]: ...
+    def decode(self, ids: _Ids, *, skip_special: bool = True) -> str: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *args: type[BaseException] | BaseException | TracebackType | None) -> None: ...
+    def __reduce__(self) -> Any: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def family(self) -> str: ...
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def mask_token_id(self) -> int: ...
+    @property
+    def block_length(self) -> int | None: ...
+    @property
+    def stop_token_ids(self) -> list[int]: ...
+    @property
+    def max_model_len(self) -> int: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def threads(self) -> int: ...
+
+def bundled_models() -> list[str]: ...
+def check_decoding(decoding: object, /) -> None: ...
+def check_params(params: object, /) -> None: ...
+def inspect(
+    model: str | PathLike[str],
+    *,
+    max_model_len: int | None = None,
+    mask_token_id: int | None = None,
+    block_length: int | None = None,
+) -> dict[str, Any]: ...
+def run_cli(args: Sequence[str], /) -> int: ...

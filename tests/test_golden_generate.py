@@ -1,0 +1,82 @@
+"""Token-exact generation against the reference samplers, through LLM.generate."""
+
+from collections.abc import Callable
+
+import dlmrs
+import pytest
+from golden_data import Case, cases
+
+Load = Callable[..., dlmrs.LLM]
+BACKENDS = ["kernels", "plain"]
+
+
+def params(case: Case) -> dlmrs.SamplingParams:
+    return dlmrs.SamplingParams(max_tokens=case["gen_length"], ignore_eos=True)
+
+
+def block_diffusion(case: Case) -> dlmrs.BlockDiffusion:
+    return dlmrs.BlockDiffusion(
+        block_length=case["block_length"],
+        steps=case["steps"],
+        strategy=case["strategy"],
+        threshold=case.get("confidence_threshold"),
+        entropy_bound=case.get("entropy_bound"),
+    )
+
+
+def canvas(case: Case) -> dlmrs.Canvas:
+    return dlmrs.Canvas(
+        block_length=case["block_length"],
+        steps=case.get("steps"),
+        threshold=case.get("threshold"),
+        cfg_scale=case.get("cfg_scale", 0.0),
+        alg=case.get("alg"),
+        eps=case.get("eps", 1e-3),
+    )
+
+
+def tail(output: dlmrs.Output) -> list[int]:
+    """Everything behind the prompt, to the end of the last block."""
+    return output.canvas_token_ids[len(output.prompt_token_ids) :]
+
+
+@pytest.mark.filterwarnings("ignore:block_length")  # other block lengths than the weights were trained for
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("family", "file"),
+    [("sdar", "cases.json"), ("sdar_tied", "cases.json"), ("sdar_onelayer", "cases.json"), ("sdar", "own.json")],
+)
+def test_block_diffusion(load: Load, family: str, file: str, backend: str) -> None:
+    llm = load(family, backend=backend)
+    for case in cases(family, "generate", file):
+        [output] = llm.generate(case["prompt_ids"], params(case), decoding=block_diffusion(case))
+        assert tail(output) == case["output_ids"], case["name"]
+        assert output.token_ids == case["output_ids"][: case["gen_length"]], case["name"]
+        assert output.finish_reason == "length" and output.stop_cause is None
+        if "forwards" in case:
+            assert output.stats.total_passes < case["forwards"], case["name"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("family", ["llada", "dream"])
+def test_canvas_diffusion_without_cache(load: Load, family: str, backend: str) -> None:
+    llm = load(family, backend=backend)
+    found = [c for c in cases(family, "generate") if c["cache"] == "none" and "kept_suffix" not in c]
+    assert len(found) > 20
+    for case in found:
+        [output] = llm.generate(case["prompt_ids"], params(case), decoding=canvas(case))
+        assert tail(output) == output.token_ids == case["output_ids"], case["name"]
+        if "nfe" in case:
+            assert output.stats.total_passes == case["nfe"], case["name"]
+
+
+def test_a_batch_gives_what_each_prompt_gives_alone(load: Load) -> None:
+    llm = load("sdar")
+    found = [c for c in cases("sdar", "generate") if c["strategy"] == "low_confidence_dynamic"][:8]
+    settings = [params(case) for case in found]
+    decoding = dlmrs.BlockDiffusion(threshold=0.3)
+    together = llm.generate([case["prompt_ids"] for case in found], settings, decoding=decoding)
+    for case, one, output in zip(found, settings, together, strict=True):
+        [alone] = llm.generate(case["prompt_ids"], one, decoding=decoding)
+        assert alone.canvas_token_ids == output.canvas_token_ids, case["name"]
+        assert alone.stats.passes == output.stats.passes, case["name"]
