@@ -1,14 +1,14 @@
 """What the tests share: where the data is, and models that are loaded once."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 
 import dlmrs
 import pytest
 from golden_data import GOLDEN, MASK
 
 
-@lru_cache(maxsize=None)
+@cache
 def _load(name: str, block_length: int | None, backend: str) -> dlmrs.LLM:
     golden = (GOLDEN / name).is_dir()
     return dlmrs.LLM(

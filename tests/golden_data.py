@@ -1,7 +1,7 @@
 """Reading the golden data (tests/golden) and the other data of the tests."""
 
 import json
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ MASK = 317
 Case = dict[str, Any]
 
 
-@lru_cache(maxsize=None)
+@cache
 def tensors(path: Path) -> dict[str, npt.NDArray[np.float32]]:
     """The float32 tensors of a safetensors file: 8 bytes of header length, a JSON header, then the data."""
     data = path.read_bytes()
@@ -31,7 +31,7 @@ def tensors(path: Path) -> dict[str, npt.NDArray[np.float32]]:
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def all_cases(family: str, file: str) -> list[Case]:
     """Every case of a file."""
     cases: list[Case] = json.loads((GOLDEN / family / file).read_text())["cases"]

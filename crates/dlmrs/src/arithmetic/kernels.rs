@@ -109,7 +109,16 @@ impl Arithmetic for Kernels {
     }
 
     fn attention(&self, passes: &[AttentionInput<'_>]) -> Result<Vec<Tensor>> {
-        passes.iter().map(|pass| self.attention_of(pass)).collect()
+        let empty = Tensor::zeros(0, DType::F32, &Device::Cpu)?;
+        let lent = passes.iter().map(|pass| Lent::of(pass, &empty)).collect::<Result<Vec<_>>>()?;
+        let mut outs: Vec<Vec<f32>> = passes.iter().map(|pass| vec![0f32; pass.q.elem_count()]).collect(); // [Q, H, D] each
+        let mut work: Vec<_> = passes.iter().zip(&lent).zip(&mut outs).map(|((pass, lent), out)| (lent.input(pass), out.as_mut_slice())).collect();
+        kernels::attention(&self.team, &mut work);
+        let shaped = |(pass, out): (&AttentionInput<'_>, Vec<f32>)| {
+            let (rows, heads, head_dim) = pass.q.dims3()?;
+            Ok(Tensor::from_vec(out, (rows, heads * head_dim), &Device::Cpu)?)
+        };
+        passes.iter().zip(outs).map(shaped).collect()
     }
 
     fn dtype(&self) -> DType {
@@ -125,33 +134,46 @@ impl Arithmetic for Kernels {
     }
 }
 
-impl Kernels {
-    fn attention_of(&self, pass: &AttentionInput<'_>) -> Result<Tensor> {
+/// The slices of one pass, lent by its tensors.
+struct Lent<G> {
+    q: HostSlice<G>,
+    k: HostSlice<G>,
+    v: HostSlice<G>,
+    cache_k: HostSlice<G>,
+    cache_v: HostSlice<G>,
+    capacity: usize,
+    /// Q, H, G, D
+    sizes: (usize, usize, usize, usize),
+}
+
+impl Lent<()> {
+    /// `empty` stands for the cache where there is none.
+    fn of<'a>(pass: &'a AttentionInput<'_>, empty: &'a Tensor) -> Result<Lent<impl Deref<Target = Storage> + 'a>> {
         let (rows, heads, head_dim) = pass.q.dims3()?;
-        let kv_heads = pass.k.dim(1)?;
-        let mut out = vec![0f32; rows * heads * head_dim]; // [Q, H, D]
-        let capacity = match pass.cache {
-            Some((keys, _)) => keys.dim(1)?,
-            None => 0,
-        };
-        let empty = Tensor::zeros(0, DType::F32, &Device::Cpu)?;
-        let (cache_k, cache_v) = pass.cache.unwrap_or((&empty, &empty));
-        let input = AttentionPass {
-            q: &host(&pass.q)?,
-            cache_k: &host(cache_k)?,
-            cache_v: &host(cache_v)?,
-            capacity,
+        let (cache_k, cache_v) = pass.cache.unwrap_or((empty, empty));
+        let capacity = if pass.cache.is_some() { cache_k.dim(1)? } else { 0 };
+        let sizes = (rows, heads, pass.k.dim(1)?, head_dim);
+        Ok(Lent { q: host(&pass.q)?, k: host(pass.k)?, v: host(pass.v)?, cache_k: host(cache_k)?, cache_v: host(cache_v)?, capacity, sizes })
+    }
+}
+
+impl<G: Deref<Target = Storage>> Lent<G> {
+    fn input<'a>(&'a self, pass: &'a AttentionInput<'_>) -> AttentionPass<'a> {
+        let (rows, heads, kv_heads, head_dim) = self.sizes;
+        AttentionPass {
+            q: &self.q,
+            cache_k: &self.cache_k,
+            cache_v: &self.cache_v,
+            capacity: self.capacity,
             cached: pass.cached,
-            k: &host(pass.k)?,
-            v: &host(pass.v)?,
+            k: &self.k,
+            v: &self.v,
             rows,
             heads,
             kv_heads,
             head_dim,
             scale: 1.0 / (head_dim as f32).sqrt(),
             sight: pass.sight,
-        };
-        kernels::attention(&self.team, &mut [(input, &mut out)]);
-        Ok(Tensor::from_vec(out, (rows, heads * head_dim), &Device::Cpu)?)
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{Device, Tensor};
 
 use super::check_finite;
 use crate::arithmetic::{Arithmetic, Product};
@@ -77,11 +77,6 @@ impl Hidden {
         }
         check_finite(&logits, || "a row of logits".into())?;
         Ok(logits)
-    }
-
-    /// The final hidden states [N, C] as f32 on the host.
-    pub fn states(&self) -> Result<Vec<f32>> {
-        Ok(self.rows.to_dtype(DType::F32)?.to_device(&Device::Cpu)?.flatten_all()?.to_vec1()?)
     }
 
     /// The statistics of some rows, in the order of `scans`. The head is read once for up to 64 rows, a tile of the vocabulary at a time;

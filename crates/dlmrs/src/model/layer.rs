@@ -118,6 +118,10 @@ impl Layer {
                 sight: if reads { &part.read_sight } else { &part.sight },
             })
             .collect();
-        Ok(Tensor::cat(&arithmetic.attention(&inputs)?, 0)?)
+        let mut outputs = arithmetic.attention(&inputs)?;
+        match outputs.len() {
+            1 => Ok(outputs.remove(0)),
+            _ => Ok(Tensor::cat(&outputs, 0)?),
+        }
     }
 }

@@ -195,7 +195,7 @@ fn runs(rows: &[u32], entry: impl Fn(usize) -> usize) -> Vec<(usize, usize, usiz
     runs
 }
 
-/// Names the layer in which numbers stopped being finite, by running the checks that a normal forward leaves out.
+/// Refuses NaN and infinity; `place` names where they were found.
 pub(crate) fn check_finite(values: &[f32], place: impl FnOnce() -> String) -> Result<()> {
     match values.iter().find(|v| !v.is_finite()) {
         None => Ok(()),

@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""One f32 forward of a LLaDA-shaped model, dlmrs beside PyTorch, in one alternating run.
+
+    python3 benches/forward_beside_torch.py [--env FOLDER] [--json FILE]
+
+See README.md beside this file for what is measured. PyTorch is installed into an environment of the benchmark's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS, HIDDEN, HEADS, INTERMEDIATE, VOCAB = 24, 1024, 16, 2816, 32_000
+THETA, EPS = 500_000.0, 1e-5
+MASK = VOCAB - 1
+CHECKED_ROWS = 32
+
+CONFIG = {
+    "architectures": ["LLaDAModelLM"],
+    "model_type": "llada",
+    "d_model": HIDDEN,
+    "n_layers": LAYERS,
+    "n_heads": HEADS,
+    "n_kv_heads": HEADS,
+    "mlp_hidden_size": INTERMEDIATE,
+    "vocab_size": VOCAB,
+    "max_sequence_length": 4096,
+    "rope": True,
+    "rope_theta": THETA,
+    "rope_full_precision": True,
+    "rms_norm_eps": EPS,
+    "layer_norm_type": "rms",
+    "block_type": "llama",
+    "activation_type": "silu",
+    "weight_tying": False,
+    "mask_token_id": MASK,
+}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    cache = Path(tempfile.gettempdir()) / "dlmrs-bench-env"
+    parser.add_argument("--env", type=Path, default=cache, help="virtual environment for PyTorch, made if it is not there (%(default)s)")
+    parser.add_argument("--rows", type=int, nargs="+", default=[8, 32, 128, 512], help="rows of a forward (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=7, help="turns that each side takes (%(default)s)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="for each side (%(default)s)")
+    parser.add_argument("--json", type=Path, help="write the numbers to this file too")
+    return parser.parse_args()
+
+
+def environment(folder: Path) -> Path:
+    """The environment's Python, with torch and numpy."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+    if subprocess.run([python, "-c", "import torch, numpy"], capture_output=True, check=False).returncode != 0:
+        print(f"installing PyTorch into {folder} (several GB)", file=sys.stderr)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "torch", "numpy"], check=True)
+    return python
+
+
+# What follows runs inside the environment.
+
+
+def shapes() -> dict[str, tuple[int, ...]]:
+    c, f = HIDDEN, INTERMEDIATE
+    top = "model.transformer."
+    all_shapes: dict[str, tuple[int, ...]] = {f"{top}wte.weight": (VOCAB, c)}
+    for layer in range(LAYERS):
+        parts = {"attn_norm": (c,), "ff_norm": (c,), "ff_proj": (f, c), "up_proj": (f, c), "ff_out": (c, f)}
+        parts |= {name: (c, c) for name in ("q_proj", "k_proj", "v_proj", "attn_out")}
+        all_shapes |= {f"{top}blocks.{layer}.{name}.weight": shape for name, shape in parts.items()}
+    return all_shapes | {f"{top}ln_f.weight": (c,), f"{top}ff_out.weight": (VOCAB, c)}
+
+
+def random_weights() -> dict[str, np.ndarray]:
+    import numpy as np
+
+    generator = np.random.default_rng(1)
+
+    def tensor(name: str, shape: tuple[int, ...]) -> np.ndarray:
+        values = generator.standard_normal(shape, dtype=np.float32)
+        if len(shape) == 1:
+            return 1 + np.float32(0.1) * values
+        return values if "wte" in name else np.float32(1 / math.sqrt(shape[1])) * values
+
+    return {name: tensor(name, shape) for name, shape in shapes().items()}
+
+
+def write_checkpoint(folder: Path, weights: dict[str, np.ndarray]) -> None:
+    """Config and safetensors: the length of the header, the header, the numbers one after the other."""
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    header, end = {}, 0
+    for name, values in weights.items():
+        start, end = end, end + values.nbytes
+        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for values in weights.values():
+            file.write(values.data)
+
+
+class Torch:
+    """The same model on PyTorch's own operations."""
+
+    def __init__(self, weights: dict[str, np.ndarray]) -> None:
+        import torch
+
+        self.weights = {name.removeprefix("model.transformer.").removesuffix(".weight"): torch.from_numpy(w) for name, w in weights.items()}
+        self.frequencies = 1.0 / THETA ** (torch.arange(0, HIDDEN // HEADS, 2).float() / (HIDDEN // HEADS))
+
+    def rotate(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        a, b = x.chunk(2, dim=-1)  # halves of [H, R, D]
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+
+    def forward(self, rows: int) -> torch.Tensor:
+        """[rows, V]"""
+        import torch
+        from torch.nn import functional
+
+        with torch.inference_mode():
+            w = self.weights
+            positions = torch.arange(rows)
+            angles = positions.float()[:, None] * self.frequencies
+            cos, sin = angles.cos(), angles.sin()
+            x = w["wte"][(positions * 7919 + 13) % VOCAB]
+            for layer in range(LAYERS):
+
+                def linear(name: str, y: torch.Tensor, layer: int = layer) -> torch.Tensor:
+                    return functional.linear(y, w[f"blocks.{layer}.{name}"])
+
+                h = functional.rms_norm(x, (HIDDEN,), w[f"blocks.{layer}.attn_norm"], EPS)
+                q, k, v = (linear(name, h).view(rows, HEADS, -1).transpose(0, 1) for name in ("q_proj", "k_proj", "v_proj"))  # [H, R, D]
+                q, k = self.rotate(q, cos, sin), self.rotate(k, cos, sin)
+                mixed = functional.scaled_dot_product_attention(q[None], k[None], v[None])[0]
+                x = x + linear("attn_out", mixed.transpose(0, 1).reshape(rows, HIDDEN))
+                h = functional.rms_norm(x, (HIDDEN,), w[f"blocks.{layer}.ff_norm"], EPS)
+                x = x + linear("ff_out", functional.silu(linear("ff_proj", h)) * linear("up_proj", h))
+            return functional.linear(functional.rms_norm(x, (HIDDEN,), w["ln_f"], EPS), w["ff_out"])
+
+    def time(self, rows: int) -> float:
+        started = time.perf_counter()
+        self.forward(rows)
+        return (time.perf_counter() - started) * 1e3
+
+
+class Dlmrs:
+    """The process of crates/dlmrs/examples/forward_bench.rs."""
+
+    def __init__(self, folder: Path, threads: int) -> None:
+        build = ["cargo", "build", "--release", "--quiet", "-p", "dlmrs", "--example", "forward_bench"]
+        subprocess.run(build, cwd=ROOT, check=True)
+        target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+        command = [str(target / "release" / "examples" / "forward_bench"), str(folder), str(threads)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.answer()
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().strip()
+        if not line:
+            sys.exit(f"forward_bench ended with {self.process.wait()}")
+        return line
+
+    def ask(self, line: str) -> str:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def time(self, rows: int) -> float:
+        return float(self.ask(f"time {rows}"))
+
+    def close(self) -> None:
+        self.process.communicate()
+
+
+def difference(ours: Dlmrs, theirs: Torch, folder: Path) -> dict[str, Any]:
+    import numpy as np
+
+    file = folder / "logits"
+    ours.ask(f"logits {CHECKED_ROWS} {file}")
+    found = np.fromfile(file, dtype=np.float32).reshape(CHECKED_ROWS, VOCAB)
+    wanted = theirs.forward(CHECKED_ROWS).numpy()
+    return {
+        "max_difference": float(np.abs(found - wanted).max()),
+        "max_logit": float(np.abs(wanted).max()),
+        "same_argmax": bool((found.argmax(1) == wanted.argmax(1)).all()),
+    }
+
+
+def measure(ours: Dlmrs, theirs: Torch, rows: int, rounds: int) -> dict[str, Any]:
+    sides: list[tuple[str, Dlmrs | Torch]] = [("dlmrs_ms", ours), ("torch_ms", theirs)]
+    times: dict[str, list[float]] = {name: [] for name, _ in sides}
+    for turn in range(rounds + 1):
+        # Each side goes first every other time, and after a pause in which the other's threads go to sleep.
+        for name, side in sides if turn % 2 else reversed(sides):
+            time.sleep(0.05)
+            elapsed = side.time(rows)
+            if turn > 0:  # the first is the warm-up
+                times[name].append(elapsed)
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    return {"rows": rows, **medians, "torch_over_dlmrs": medians["torch_ms"] / medians["dlmrs_ms"], "turns": times}
+
+
+def inside(args: argparse.Namespace) -> None:
+    import torch
+
+    torch.set_num_threads(args.threads)
+    with tempfile.TemporaryDirectory(prefix="dlmrs-bench-") as temporary:
+        folder = Path(temporary)
+        weights = random_weights()
+        write_checkpoint(folder, weights)
+        ours, theirs = Dlmrs(folder, args.threads), Torch(weights)
+        check = difference(ours, theirs, folder)
+        print(f"{CHECKED_ROWS} rows of logits differ by at most {check['max_difference']:.1e} (largest {check['max_logit']:.1f})", flush=True)
+        if check["max_difference"] > 2e-4 or not check["same_argmax"]:
+            sys.exit("the two sides do not compute the same model")
+        print(f"torch {torch.__version__}, {args.threads} threads, medians of {args.rounds} rounds")
+        print(f"{'rows':>5} {'dlmrs ms':>10} {'torch ms':>10} {'torch / dlmrs':>14}", flush=True)
+        results = []
+        for rows in args.rows:
+            result = measure(ours, theirs, rows, args.rounds)
+            results.append(result)
+            print(f"{rows:>5} {result['dlmrs_ms']:>10.1f} {result['torch_ms']:>10.1f} {result['torch_over_dlmrs']:>14.2f}", flush=True)
+        ours.close()
+    if args.json:
+        report = {"torch": torch.__version__, "threads": args.threads, "rounds": args.rounds, "check": check, "results": results}
+        args.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def main() -> None:
+    args = arguments()
+    if Path(sys.prefix).resolve() == args.env.resolve():
+        inside(args)
+        return
+    python = environment(args.env)
+    # Some machines set these for another library; inside torch they would choose kernels for the wrong processor.
+    clean = {name: value for name, value in os.environ.items() if name not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
+    sys.exit(subprocess.run([python, *sys.argv], env=clean, check=False).returncode)
+
+
+if __name__ == "__main__":
+    main()
