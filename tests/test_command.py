@@ -1,9 +1,11 @@
 """The command, as a user of the package runs it."""
 
 import json
+import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 import dlmrs
@@ -32,3 +34,19 @@ def test_wrong_usage_and_failures_have_their_own_status() -> None:
     assert run(COMMAND, "--nonsense").returncode == 2
     failed = run(COMMAND, "inspect", "no/such/folder")
     assert failed.returncode == 1 and "no/such/folder" in failed.stderr
+
+
+def test_generate() -> None:
+    found = run(COMMAND, "generate", "tiny-sdar", "9 * 5 = ", "--raw", "--max-tokens", "8")
+    assert found.returncode == 0, found.stderr
+    [output] = dlmrs.LLM("tiny-sdar").generate("9 * 5 = ", dlmrs.SamplingParams(max_tokens=8))
+    assert output.text.strip() in found.stdout
+
+
+def test_ctrl_c_ends_it_even_while_it_reads() -> None:
+    command = [COMMAND, "generate", "tiny-sdar", "--prompt-file", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        time.sleep(1.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130

@@ -62,6 +62,7 @@ def test_one_params_for_all_or_one_for_each(sdar: dlmrs.LLM) -> None:
     [
         ("", "empty"),
         ([[]], "empty"),
+        ("\ud800", "without lone surrogates"),
         ([5, 640], "640.*vocabulary has 640"),
         ([5, -1], r"prompts\[1\]: is -1"),
         ([5, 1.5], r"prompts\[1\]: is 1.5"),

@@ -12,6 +12,8 @@ from dlmrs.decoding import Decoding
 from dlmrs.output import Output
 from dlmrs.params import SamplingParams
 
+__all__ = ["LLM", "__version__", "bundled_models", "check_decoding", "check_params", "inspect", "run_cli"]
+
 __version__: Final[str]
 
 _Ids: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]

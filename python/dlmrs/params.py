@@ -11,8 +11,9 @@ class SamplingParams:
     """Settings of one request. The defaults are greedy decoding of at most 256 tokens.
 
     All values are checked when the object is made; a wrong one raises :class:`dlmrs.InputError`.
-    Randomness is a function of (seed, position) alone: the same request with the same seed gives the same tokens,
-    alone or in a batch and with any number of threads. (The reference implementations draw afresh each step.)
+    The same request with the same seed gives the same tokens, alone or in a batch and with any number of threads.
+    The noise of a token is a function of (seed, position): a slot that several steps look at meets the same noise.
+    (The reference implementations draw afresh each step.)
 
     Attributes:
         max_tokens: At most this many tokens are given back. Prompt and ``max_tokens`` together must fit the model.

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 /// A terminal that text can be drawn on in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Screen {
-    /// Columns.
+    /// Columns that are used; the last one is not, for terminals differ in when a full line ends.
     pub(crate) width: usize,
     /// Rows.
     pub(crate) height: usize,
@@ -19,9 +19,9 @@ impl Screen {
         if !std::io::stdout().is_terminal() || !can_draw() {
             return None;
         }
-        let (width, height) = terminal_size::terminal_size().map_or((80, 24), |(width, height)| (width.0.into(), height.0.into()));
+        let (width, height) = terminal_size::terminal_size().map_or((80, 24), |(width, height)| (width.0, height.0));
         let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Some(Self { width, height, colour })
+        Some(Self { width: usize::from(width).saturating_sub(1), height: height.into(), colour })
     }
 }
 

@@ -61,6 +61,15 @@ impl PackedLinear {
         product::product(self, team, x, rows, from..to, None, out);
     }
 
+    /// Copies the weights `[K]` of one output.
+    pub fn output(&self, index: usize, weights: &mut [f32]) {
+        assert!(index < self.n, "output {index} of {}", self.n);
+        assert_eq!(weights.len(), self.k, "weights");
+        for (weight, line) in weights.iter_mut().zip(self.panel(index / LANES)) {
+            *weight = line.0[index % LANES];
+        }
+    }
+
     fn panel(&self, index: usize) -> &[Line] {
         &self.panels[index * self.k..][..self.k]
     }

@@ -6,6 +6,7 @@ use numpy::{PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArray, PyUntype
 use pyo3::prelude::*;
 
 use crate::errors::Result;
+use crate::value;
 
 /// The arguments of `forward`.
 pub(crate) struct Forward {
@@ -49,11 +50,13 @@ fn renamed(error: Error) -> Error {
 
 /// A square mask of bools. Numbers are refused: a mask to be added (0 = sees) would be read upside down.
 pub(crate) fn mask(object: &Bound<'_, PyAny>) -> Result<Bits> {
-    let array = object.py().import("numpy")?.call_method1("asarray", (object,))?;
-    let array = array.cast::<PyUntypedArray>().map_err(PyErr::from)?;
+    const WANTED: &str = "a bool array of shape (R, R), True = sees,";
+    let array = object.py().import("numpy")?.call_method1("asarray", (object,));
+    let Some(array) = array.ok().and_then(|array| array.cast_into::<PyUntypedArray>().ok()) else {
+        return Err(value::refuse("mask", object, WANTED).into());
+    };
     let Ok(bools) = array.extract::<PyReadonlyArray2<'_, bool>>() else {
-        let message =
-            format!("has type {} and shape {:?}; a bool array of shape (R, R), True = sees, is needed", array.dtype(), array.shape());
+        let message = format!("has type {} and shape {:?}; {WANTED} is needed", array.dtype(), array.shape());
         return Err(Error::input("mask", message).into());
     };
     let bools = bools.as_array();

@@ -49,27 +49,36 @@ impl Llm {
     }
 }
 
+/// One of several words; left out it is "auto".
+fn choice(name: &str, word: Option<&Bound<'_, PyAny>>) -> Result<String> {
+    word.map_or_else(|| Ok("auto".to_owned()), |word| value::text(name, word))
+}
+
 #[pymethods]
 impl Llm {
     #[new]
-    #[pyo3(signature = (model, *, device="auto", dtype="auto", threads=None, max_model_len=None, mask_token_id=None, block_length=None, backend="auto"))]
+    #[pyo3(
+        signature = (model, *, device=None, dtype=None, threads=None, max_model_len=None, mask_token_id=None, block_length=None, backend=None),
+        text_signature = "(model, *, device='auto', dtype='auto', threads=None, max_model_len=None, mask_token_id=None, \
+                          block_length=None, backend='auto')"
+    )]
     #[allow(clippy::too_many_arguments)]
     fn new(
         model: &Bound<'_, PyAny>,
-        device: &str,
-        dtype: &str,
+        device: Option<&Bound<'_, PyAny>>,
+        dtype: Option<&Bound<'_, PyAny>>,
         threads: Option<&Bound<'_, PyAny>>,
         max_model_len: Option<&Bound<'_, PyAny>>,
         mask_token_id: Option<&Bound<'_, PyAny>>,
         block_length: Option<&Bound<'_, PyAny>>,
-        backend: &str,
+        backend: Option<&Bound<'_, PyAny>>,
     ) -> Result<Self> {
         let name = inspect::path(model)?;
         let overrides = inspect::overrides(max_model_len, mask_token_id, block_length)?;
         let options = LoadOptions {
-            device: device.to_owned(),
-            dtype: dtype.parse()?,
-            backend: backend.parse()?,
+            device: choice("device", device)?,
+            dtype: choice("dtype", dtype)?.parse()?,
+            backend: choice("backend", backend)?.parse()?,
             threads: value::given(threads, |threads| value::count("threads", threads))?,
         };
         let loaded = model.py().detach(|| dlmrs::Llm::load(&name, &options, &overrides))?;
@@ -178,10 +187,10 @@ impl Llm {
     ///
     /// parse_specials: whether a control token that the text spells becomes that token. Off, it stays text.
     #[pyo3(signature = (text, *, parse_specials=false))]
-    fn encode(&self, py: Python<'_>, text: &str, parse_specials: bool) -> Result<Vec<u32>> {
-        let llm = self.open()?;
+    fn encode(&self, text: &Bound<'_, PyAny>, parse_specials: bool) -> Result<Vec<u32>> {
+        let (py, llm, text) = (text.py(), self.open()?, value::text("text", text)?);
         let specials = if parse_specials { Specials::Parse } else { Specials::AsText };
-        Ok(py.detach(|| llm.require_tokenizer()?.encode(text, specials))?)
+        Ok(py.detach(|| llm.require_tokenizer()?.encode(&text, specials))?)
     }
 
     /// The text of token ids. skip_special: whether special tokens are left out.

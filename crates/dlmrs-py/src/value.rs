@@ -66,9 +66,10 @@ pub(crate) fn flag(name: &str, value: &Bound<'_, PyAny>) -> Result<bool> {
     value.extract().map_err(|_| refuse(name, value, "True or False").into())
 }
 
-/// A string.
+/// A string. Python's may hold lone surrogates, which no encoding has.
 pub(crate) fn text(name: &str, value: &Bound<'_, PyAny>) -> Result<String> {
-    value.extract().map_err(|_| refuse(name, value, "a string").into())
+    let wanted = if value.is_instance_of::<PyString>() { "a string without lone surrogates" } else { "a string" };
+    value.extract().map_err(|_| refuse(name, value, wanted).into())
 }
 
 /// Whether a value is a string or bytes: sequences, but never lists of things.

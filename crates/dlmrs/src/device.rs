@@ -9,7 +9,12 @@ pub fn parse(name: &str) -> Result<Device> {
     let refuse = |message: &str| Err(Error::Device { name: format!("'{name}'"), message: message.into() });
     match name {
         "cpu" => Ok(Device::Cpu),
-        "auto" => Ok(cuda(0).unwrap_or(Device::Cpu)),
+        "auto" => Ok(cuda(0).unwrap_or_else(|error| {
+            if cfg!(feature = "cuda") {
+                tracing::warn!("using the CPU: {error}");
+            }
+            Device::Cpu
+        })),
         "cuda" => cuda(0),
         _ => match name.strip_prefix("cuda:").map(str::parse) {
             Some(Ok(index)) => cuda(index),

@@ -121,7 +121,9 @@ impl Llm {
         mut go_on: impl FnMut() -> bool,
     ) -> Result<Vec<Output>> {
         let mut engine = self.engine();
-        let ids: Vec<RequestId> = requests.into_iter().map(|request| engine.submit(request)).collect::<Result<_>>()?;
+        let n = requests.len();
+        let submit = |(i, request)| engine.submit(request).map_err(|error| of_several(error, i, n));
+        let ids: Vec<RequestId> = requests.into_iter().enumerate().map(submit).collect::<Result<_>>()?;
         let number = |id: RequestId| ids.iter().position(|&known| known == id).unwrap_or(0);
         let mut outputs: Vec<Option<Output>> = ids.iter().map(|_| None).collect();
         while !engine.is_idle() {
@@ -167,6 +169,14 @@ impl Llm {
         let mut cache = self.model.new_cache();
         let hidden = self.model.forward(&mut [(pass, &mut cache)])?;
         (0..hidden.len()).map(|row| hidden.row(row)).collect()
+    }
+}
+
+/// Says which of several requests an error is about.
+fn of_several(error: Error, i: usize, n: usize) -> Error {
+    match error {
+        Error::Input { name, message } if n > 1 => Error::Input { name: format!("{name} (request {} of {n})", i + 1), message },
+        other => other,
     }
 }
 

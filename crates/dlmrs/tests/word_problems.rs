@@ -66,16 +66,16 @@ fn one_by_one(block_length: usize) -> Decoding {
 
 #[test]
 fn tiny_sdar() {
-    check("tiny-sdar", &[(1, 83.5), (4, 91.5), (8, 90.5), (16, 86.0)], one_by_one);
+    check("tiny-sdar", &[(4, 91.5), (8, 90.5)], one_by_one);
 }
 
 #[test]
 fn tiny_sdar_draft() {
-    check("tiny-sdar-draft", &[(1, 65.0), (4, 66.5), (8, 67.0), (16, 64.5)], one_by_one);
+    check("tiny-sdar-draft", &[(4, 66.5), (16, 64.5)], one_by_one);
 }
 
 #[test]
 fn tiny_llada() {
     let canvas = |block_length| Decoding::Canvas(Canvas { block_length: Some(block_length), ..Canvas::default() });
-    check("tiny-llada", &[(8, 92.0), (32, 88.0)], canvas);
+    check("tiny-llada", &[(8, 92.0)], canvas);
 }

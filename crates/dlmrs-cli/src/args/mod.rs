@@ -14,18 +14,21 @@ pub(crate) use sampling::SamplingArgs;
 
 const EXAMPLES: &str = "\
 Examples:
-  dlmrs demo                                      see it work: needs no model and no network
-  dlmrs generate tiny-sdar \"Mia has 3 pens. Leo has 2 times as many as Mia. How many pens do Mia and Leo have together?\"
+  dlmrs demo                             see it work: needs no model and no network
+  dlmrs generate tiny-sdar \\
+      \"Mia has 63 beads. Mia gives 54 to Dan. How many beads does Mia have now?\"
   dlmrs generate ./SDAR-1.7B-Chat \"Why is the sky blue?\" --watch
-  dlmrs inspect ./SDAR-1.7B-Chat                  what a model folder holds";
+  dlmrs inspect ./SDAR-1.7B-Chat         what a model folder holds";
 
 const GENERATE_EXAMPLES: &str = "\
 Examples:
-  dlmrs generate tiny-sdar \"Mia has 3 pens. Leo has 2 times as many as Mia. How many pens do Mia and Leo have together?\"
+  dlmrs generate tiny-sdar \\
+      \"Mia has 63 beads. Mia gives 54 to Dan. How many beads does Mia have now?\"
   dlmrs generate tiny-llada --prompt-file problem.txt --threshold 0.9 --watch
   dlmrs generate ./LLaDA-8B-Instruct \"Write a haiku.\" --temperature 0.7 --seed 1
   dlmrs generate tiny-sdar --jsonl --prompt-file prompts.jsonl --json > answers.jsonl
-      where each line of prompts.jsonl is like {\"prompt\": \"...\"} or {\"messages\": [{\"role\": \"user\", \"content\": \"...\"}]}";
+      where each line of prompts.jsonl is like {\"prompt\": \"...\"}
+      or like {\"messages\": [{\"role\": \"user\", \"content\": \"...\"}]}";
 
 const INSPECT_EXAMPLES: &str = "\
 Examples:
@@ -55,6 +58,7 @@ pub(crate) enum Command {
 
 /// Answer prompts with a model
 #[derive(Args, Debug)]
+#[command(override_usage = "dlmrs generate [OPTIONS] <MODEL> <PROMPT>\n       dlmrs generate [OPTIONS] <MODEL> --prompt-file <FILE>")]
 #[command(after_help = GENERATE_EXAMPLES)]
 #[command(group = ArgGroup::new("input").required(true).args(["prompt", "prompt_files"]))]
 pub(crate) struct GenerateArgs {

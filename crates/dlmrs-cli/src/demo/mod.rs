@@ -7,7 +7,7 @@ mod tally;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlmrs::{BlockDiffusion, Canvas, Decoding, LoadOptions, Llm, Overrides};
+use dlmrs::{BlockDiffusion, Canvas, Decoding, Llm, LoadOptions, Overrides};
 
 use crate::args::DemoArgs;
 use crate::console::Console;
@@ -22,6 +22,9 @@ const MAX_TOKENS: usize = 96;
 
 /// How long a state of the canvas stays, so that it can be seen.
 const PAUSE: Duration = Duration::from_millis(40);
+
+/// What an animation means.
+const ANIMATED: &str = "\n(dots: undecided; reversed: just decided; underlined: not final yet; slowed down to be seen, --plain is not)";
 
 /// Solves the problems with each model.
 pub(crate) fn run(args: &DemoArgs, console: &mut Console<'_>, interrupt: &dyn Fn() -> bool) -> Result<(), Failure> {
@@ -55,7 +58,7 @@ pub(crate) fn run(args: &DemoArgs, console: &mut Console<'_>, interrupt: &dyn Fn
 fn settings(llm: &Arc<Llm>) -> Decoding {
     match llm.own_decoding() {
         Decoding::Block(_) => Decoding::Block(BlockDiffusion::default()),
-        Decoding::Canvas(_) => Decoding::Canvas(Canvas { block_length: Some(16), threshold: Some(0.9), ..Canvas::default() }),
+        Decoding::Canvas(_) => Decoding::Canvas(Canvas { block_length: Some(8), threshold: Some(0.9), ..Canvas::default() }),
     }
 }
 
@@ -70,6 +73,6 @@ fn introduction(llm: &Llm, decoding: &Decoding, animated: bool) -> String {
             format!("canvas diffusion, every pass sees all {MAX_TOKENS} slots and decides those it is sure of, {length} at a time")
         }
     };
-    let note = if animated { "\n(slowed down to be seen; --plain is as fast as it gets)" } else { "" };
+    let note = if animated { ANIMATED } else { "" };
     format!("{}: {method}{note}", llm.name())
 }

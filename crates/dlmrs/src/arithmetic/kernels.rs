@@ -71,6 +71,15 @@ impl Product for Packed {
         self.weight.matmul_columns(&self.team, &host(x)?, rows, from, to, &mut out);
         Ok(out)
     }
+
+    fn weights_of(&self, ids: &[u32]) -> Result<Tensor> {
+        let k = self.weight.k();
+        let mut rows = vec![0f32; ids.len() * k]; // [ids, K]
+        for (&id, row) in ids.iter().zip(rows.chunks_mut(k)) {
+            self.weight.output(id as usize, row);
+        }
+        Ok(Tensor::from_vec(rows, (ids.len(), k), &Device::Cpu)?)
+    }
 }
 
 impl Arithmetic for Kernels {

@@ -23,6 +23,8 @@ pub(crate) trait Product: Send + Sync {
     fn forward(&self, x: &Tensor) -> Result<Tensor>;
     /// Outputs `from..to` only, on the host: x [R, K] -> [R, to - from]. `from` is a multiple of 16.
     fn columns(&self, x: &Tensor, from: usize, to: usize) -> Result<Vec<f32>>;
+    /// Rows of the matrix itself, [ids, K]: the embedding, where it is tied to the output head.
+    fn weights_of(&self, ids: &[u32]) -> Result<Tensor>;
 }
 
 /// Rotary angles of the rows of a forward: cosines and sines, [R, rotary_dim / 2] each, in f32.
@@ -63,6 +65,11 @@ pub(crate) trait Arithmetic: Send + Sync {
     fn silu_mul(&self, gate: Tensor, up: &Tensor) -> Result<Tensor>;
     /// x + y
     fn add(&self, x: Tensor, y: &Tensor) -> Result<Tensor>;
+    /// x [R, N] -> the rows `indices`, [indices, N].
+    fn select(&self, x: &Tensor, indices: &[u32]) -> Result<Tensor> {
+        let indices = Tensor::from_slice(indices, indices.len(), &Device::Cpu)?.to_device(x.device())?;
+        Ok(x.index_select(&indices, 0)?)
+    }
     /// One [Q, H * D] for each pass.
     fn attention(&self, passes: &[AttentionInput<'_>]) -> Result<Vec<Tensor>>;
     /// The type of activations and cache entries.

@@ -40,6 +40,11 @@ impl Product for Dense {
         let y = x.matmul(&self.weight.narrow(0, from, to - from)?.t()?)?; // [R, to - from]
         Ok(y.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
     }
+
+    fn weights_of(&self, ids: &[u32]) -> Result<Tensor> {
+        let ids = Tensor::from_slice(ids, ids.len(), &Device::Cpu)?.to_device(self.weight.device())?;
+        Ok(self.weight.index_select(&ids, 0)?)
+    }
 }
 
 impl Arithmetic for Plain {

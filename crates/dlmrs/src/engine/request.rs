@@ -203,10 +203,10 @@ fn check(llm: &Llm, prompt: &[u32], params: &SamplingParams, decoding: &Decoding
 }
 
 fn warnings(llm: &Llm, decoding: &Decoding) -> Vec<String> {
-    let (Decoding::Block(BlockDiffusion { block_length: Some(wanted), .. }), Some(trained)) = (decoding, llm.trained_block_length()) else {
-        return Vec::new();
-    };
-    if *wanted == trained {
+    let Decoding::Block(settings) = decoding else { return Vec::new() };
+    let wanted = settings.block_length.or(llm.facts().block_length);
+    let (Some(wanted), Some(trained)) = (wanted, llm.trained_block_length()) else { return Vec::new() };
+    if wanted == trained {
         return Vec::new();
     }
     vec![format!("block_length {wanted} differs from {trained}, for which these weights were trained; the text may be worse")]

@@ -43,27 +43,27 @@ impl Layer {
     /// x [R, C] -> [R, C], and the keys and values that are kept go into the caches.
     ///
     /// In the last layer `narrowed` holds the rows that are read and their rotation: then only those rows get queries, attention and
-    /// feed-forward, and the result has only them. With no row to read the result is None.
+    /// feed-forward, and the result has only them. With no row to read the result is empty.
     pub(crate) fn forward(
         &self,
         arithmetic: &dyn Arithmetic,
         index: usize,
         x: Tensor,
         rotation: &Rotation,
-        narrowed: Option<(Option<&Tensor>, &Rotation)>,
-        parts: &mut [Part<'_>],
-    ) -> Result<Option<Tensor>> {
+        narrowed: Option<(&[u32], &Rotation)>,
+        parts: &[Part<'_>],
+    ) -> Result<Tensor> {
         let h = arithmetic.rms_norm(&x, &self.input_norm, self.eps)?; // [R, C]
         let k = self.heads_of(arithmetic, &self.k, &h, self.kv_heads, self.head_norms.as_ref().map(|n| &n.1))?; // [R, G, D]
         let k = arithmetic.rotate(k, rotation)?;
         let v = self.heads_of(arithmetic, &self.v, &h, self.kv_heads, None)?; // [R, G, D]
         let (x, h, rotation, reads) = match narrowed {
             None => (x, h, rotation, false),
-            Some((Some(rows), rotation)) => (x.index_select(rows, 0)?, h.index_select(rows, 0)?, rotation, true),
-            Some((None, _)) => {
+            Some(([], _)) => {
                 parts.iter().try_for_each(|part| part.store(index, &k, &v))?;
-                return Ok(None);
+                return Ok(x.narrow(0, 0, 0)?);
             }
+            Some((rows, rotation)) => (arithmetic.select(&x, rows)?, arithmetic.select(&h, rows)?, rotation, true),
         };
         let q = self.heads_of(arithmetic, &self.q, &h, self.heads, self.head_norms.as_ref().map(|n| &n.0))?; // [Q, H, D]
         let q = arithmetic.rotate(q, rotation)?;
@@ -71,7 +71,7 @@ impl Layer {
         parts.iter().try_for_each(|part| part.store(index, &k, &v))?;
         let x = arithmetic.add(x, &self.o.forward(&seen)?)?;
         let h = arithmetic.rms_norm(&x, &self.post_norm, self.eps)?;
-        Ok(Some(arithmetic.add(x, &self.feed_forward.forward(arithmetic, &h)?)?))
+        arithmetic.add(x, &self.feed_forward.forward(arithmetic, &h)?)
     }
 
     /// h [R, C] -> [R, heads, D], each head normed if there is a norm.
@@ -115,7 +115,7 @@ impl Layer {
                 v,
                 cache: if part.pass.base > 0 { part.cache.layer(index) } else { None },
                 cached: part.pass.base,
-                sight: if reads { &part.read_sight } else { &part.sight },
+                sight: &part.sight,
             })
             .collect();
         let mut outputs = arithmetic.attention(&inputs)?;

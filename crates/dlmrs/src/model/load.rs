@@ -53,9 +53,12 @@ impl Model {
         let (v, c) = (config.vocab, config.hidden);
         let layers = (0..config.layers).map(|index| reader.layer(&names.layer(&config, index))).collect::<Result<_>>()?;
         // A stored head wins over what the config says of tying.
-        let head = if weights.has(names.head) { names.head } else { names.embedding };
+        let (embedding, head) = match weights.has_head() {
+            true => (Some(arithmetic.tensor(weights.load_f32(names.embedding)?, &[v, c])?), names.head),
+            false => (None, names.embedding),
+        };
         Ok(Self {
-            embedding: arithmetic.tensor(weights.load_f32(names.embedding)?, &[v, c])?,
+            embedding,
             layers,
             norm: reader.vector(names.final_norm)?,
             head: reader.product(head, None, v, c)?,

@@ -23,7 +23,8 @@ use layer::Layer;
 pub struct Model {
     config: ModelConfig,
     arithmetic: Arc<dyn Arithmetic>,
-    embedding: Tensor, // [V, C]
+    /// [V, C]; None where it is tied to the head.
+    embedding: Option<Tensor>,
     layers: Vec<Layer>,
     norm: Tensor, // [C]
     head: Arc<dyn Product>,
@@ -37,9 +38,8 @@ pub(crate) struct Part<'a> {
     pub(crate) cache: &'a mut KvCache,
     /// First row of the pass among all rows.
     pub(crate) from: usize,
-    /// Who sees whom, for all rows and for those that are read.
+    /// Who sees whom, for all rows; in the last layer for those that are read.
     pub(crate) sight: Sight,
-    pub(crate) read_sight: Sight,
 }
 
 impl Model {
@@ -96,11 +96,7 @@ impl Model {
             cache.truncate(pass.base);
             cache.reserve(pass.kept_len())?;
             let sight = pass.sight(cache.positions());
-            let read_sight = Sight {
-                class_of_row: pass.read.iter().map(|&row| sight.class_of_row[row as usize]).collect(),
-                classes: sight.classes.clone(),
-            };
-            parts.push(Part { pass, cache, from: rows, sight, read_sight });
+            parts.push(Part { pass, cache, from: rows, sight });
             rows += pass.rows();
             counts.push(pass.read.len());
         }
@@ -108,31 +104,25 @@ impl Model {
         let positions: Vec<u32> = parts.iter().flat_map(|p| p.pass.positions.iter().copied()).collect();
         let read: Vec<u32> = parts.iter().flat_map(|p| p.pass.read.iter().map(|&row| row + p.from as u32)).collect();
 
-        let mut x = self.embedding.index_select(&self.indices(tokens)?, 0)?; // [R, C]
+        let mut x = match &self.embedding {
+            Some(table) => self.arithmetic.select(table, &tokens)?,
+            None => self.head.weights_of(&tokens)?,
+        }; // [R, C]
         let rotation = self.rotation(&positions)?;
-        let reading = if read.is_empty() { None } else { Some(self.indices(read.clone())?) };
         let read_rotation = self.rotation(&read.iter().map(|&row| positions[row as usize]).collect::<Vec<_>>())?;
         let last = self.layers.len() - 1;
         for (index, layer) in self.layers.iter().enumerate() {
-            let narrowed = (index == last).then_some((reading.as_ref(), &read_rotation));
-            match layer.forward(&*self.arithmetic, index, x, &rotation, narrowed, &mut parts)? {
-                Some(y) => x = y,
-                None => {
-                    x = Tensor::zeros((0, self.config.hidden), DType::F32, &Device::Cpu)?;
-                    break;
-                }
+            let narrowed = (index == last).then_some((read.as_slice(), &read_rotation));
+            if narrowed.is_some() {
+                parts.iter_mut().for_each(Part::narrow);
             }
+            x = layer.forward(&*self.arithmetic, index, x, &rotation, narrowed, &parts)?;
         }
         for part in &mut parts {
             part.declare_kept();
         }
         let rows = if read.is_empty() { x } else { self.arithmetic.rms_norm(&x, &self.norm, self.config.rms_eps)? }; // [read rows, C]
         Ok(Hidden::new(rows, counts, self.head.clone(), self.arithmetic.clone(), self.config.vocab))
-    }
-
-    fn indices(&self, indices: Vec<u32>) -> Result<Tensor> {
-        let n = indices.len();
-        Ok(Tensor::from_vec(indices, n, &Device::Cpu)?.to_device(self.arithmetic.device())?)
     }
 
     /// Angles in f32, as the references compute them.
@@ -150,6 +140,11 @@ impl Model {
 }
 
 impl Part<'_> {
+    /// From all rows to those that are read.
+    fn narrow(&mut self) {
+        self.sight.class_of_row = self.pass.read.iter().map(|&row| self.sight.class_of_row[row as usize]).collect();
+    }
+
     /// Stores the keys and values [R_all, G, D] of one layer that the pass keeps.
     fn store(&self, layer: usize, k: &Tensor, v: &Tensor) -> Result<()> {
         let runs = match &self.pass.keep {

@@ -1,0 +1,123 @@
+//! `dlmrs generate`: outputs.
+
+use crate::common::{ANSWER, PROBLEM, golden, good, objects, run};
+
+#[test]
+fn solves_a_problem_the_same_way_every_time() {
+    for _ in 0..2 {
+        assert_eq!(good(&["generate", "tiny-sdar", PROBLEM]), format!("{ANSWER}\n"));
+    }
+    assert_eq!(good(&["generate", "tiny-llada", PROBLEM, "--threshold", "0.9", "--max-tokens", "64"]), format!("{ANSWER}\n"));
+    assert_eq!(good(&["generate", "bundled:tiny-sdar", PROBLEM, "--chat"]), format!("{ANSWER}\n"));
+}
+
+#[test]
+fn plain_candle_threads_and_batches_give_the_same() {
+    for options in [["--backend", "plain"], ["--threads", "1"], ["--dtype", "f32"], ["--device", "cpu"], ["--batch", "1"]] {
+        let args = [&["generate", "tiny-sdar", PROBLEM], &options[..]].concat();
+        assert_eq!(good(&args), format!("{ANSWER}\n"), "{options:?}");
+    }
+}
+
+#[test]
+fn a_seed_fixes_what_is_drawn() {
+    let with = |seed: &str| good(&["generate", "tiny-sdar", PROBLEM, "--temperature", "1.5", "--seed", seed]);
+    assert_eq!(with("1"), with("1"));
+    assert!((2..9).any(|seed| with(&seed.to_string()) != with("1")));
+}
+
+#[test]
+fn json_tells_everything() {
+    let objects = objects(&good(&["generate", "tiny-sdar", PROBLEM, "--json", "--seed", "5"]));
+    let [object] = objects.as_slice() else { panic!("{objects:?}") };
+    assert_eq!(object["index"], 0);
+    assert_eq!(object["text"], ANSWER);
+    assert_eq!(object["finish_reason"], "stop");
+    assert_eq!(object["stop_cause"]["token_id"], 2);
+    assert_eq!(object["seed"], 5);
+    assert_eq!(object["warnings"].as_array().unwrap().len(), 0);
+    let stats = &object["stats"];
+    let tokens = object["token_ids"].as_array().unwrap().len();
+    assert_eq!(stats["tokens"], tokens);
+    let passes = |kind: &str| stats["passes"][kind].as_u64().unwrap();
+    assert_eq!(passes("prefill") + passes("denoise") + passes("commit"), passes("total"));
+    assert_eq!(stats["tokens_per_pass"].as_f64().unwrap(), tokens as f64 / passes("total") as f64);
+    assert!(stats["rows"]["denoise"].as_u64().unwrap() > 0 && stats["seconds"]["total"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn stops_before_a_stop_string_and_at_the_largest_length() {
+    let stopped = &objects(&good(&["generate", "tiny-sdar", PROBLEM, "--stop", " The marbles", "--json"]))[0];
+    assert_eq!(stopped["text"], "The beads cost 6 * 2 = 12.");
+    assert_eq!(stopped["stop_cause"]["text"], " The marbles");
+    let full = &objects(&good(&["generate", "tiny-sdar", PROBLEM, "--max-tokens", "7", "--json"]))[0];
+    assert_eq!(full["finish_reason"], "length");
+    assert_eq!(full["stop_cause"], serde_json::Value::Null);
+    assert_eq!(full["token_ids"].as_array().unwrap().len(), 7);
+    let long = &objects(&good(&["generate", "tiny-sdar", PROBLEM, "--ignore-eos", "--max-tokens", "80", "--json"]))[0];
+    assert_eq!(long["token_ids"].as_array().unwrap().len(), 80);
+}
+
+#[test]
+fn stats_and_warnings_go_beside_the_text() {
+    let run = run(&["generate", "tiny-sdar", PROBLEM, "--stats", "--block-length", "8", "--seed", "3"]);
+    assert_eq!(run.code, Some(0));
+    assert!(run.out.ends_with("#### 47\n"));
+    let lines: Vec<_> = run.err.lines().collect();
+    assert!(lines[0].starts_with("dlmrs: warning: block_length 8 differs from 4"), "{lines:?}");
+    assert!(lines[1].contains(" tokens a pass, ") && lines[1].contains("seed 3, ended by token 2"), "{lines:?}");
+    assert_eq!(lines.len(), 2);
+}
+
+#[test]
+fn watching_changes_nothing_in_a_pipe() {
+    assert_eq!(good(&["generate", "tiny-sdar", PROBLEM, "--watch"]), format!("{ANSWER}\n"));
+    assert_eq!(good(&["generate", "tiny-llada", PROBLEM, "--threshold", "0.9", "--max-tokens", "64", "--watch"]), format!("{ANSWER}\n"));
+}
+
+#[test]
+fn every_setting_of_a_method_is_taken() {
+    let sdar: [&[&str]; 5] = [
+        &["--strategy", "sequential"],
+        &["--strategy", "low_confidence_static", "--steps", "2"],
+        &["--strategy", "entropy_bounded", "--entropy-bound", "0.2"],
+        &["--strategy", "margin", "--repetition-penalty", "1.1"],
+        &["--threshold", "-1", "--min-tokens", "3", "--top-p", "0.9", "--top-k", "5", "--temperature", "0.5"],
+    ];
+    for options in sdar {
+        good(&[&["generate", "tiny-sdar", PROBLEM, "--max-tokens", "12"], options].concat());
+    }
+    let llada: [&[&str]; 5] = [
+        &["--strategy", "random", "--steps", "4", "--block-length", "6"],
+        &["--cfg-scale", "1.5", "--steps", "4"],
+        &["--alg", "entropy", "--eps", "0.01", "--alg-temp", "0.5"],
+        &["--logits-eos-inf", "--steps", "3"],
+        &["--confidence-eos-eot-inf", "--steps", "3"],
+    ];
+    for options in llada {
+        good(&[&["generate", "tiny-llada", PROBLEM, "--max-tokens", "12"], options].concat());
+    }
+}
+
+#[test]
+fn masks_in_a_prompt_are_filled_in() {
+    let prompt = "The beads cost 6 * 2 = <|MASK|><|MASK|>.";
+    let args = ["generate", "tiny-sdar", prompt, "--raw", "--max-tokens", "0", "--parse-specials"];
+    assert_eq!(good(&args), "The beads cost 6 * 2 = 12.\n");
+    let object = &objects(&good(&[&args[..], &["--json"]].concat()))[0];
+    assert_eq!((object["filled_prompt"].as_str(), object["text"].as_str()), (Some("The beads cost 6 * 2 = 12."), Some("")));
+    // Without the option the same text is text.
+    let text = run(&args[..6]);
+    assert!(text.err.contains("no masks"), "{}", text.err);
+}
+
+#[test]
+fn a_model_without_a_tokenizer_takes_and_gives_ids() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "{\"prompt\": [5, 6, 7]}\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let args =
+        ["generate", &golden("sdar"), "--mask-token-id", "317", "--prompt-file", path, "--jsonl", "--max-tokens", "6", "--ignore-eos"];
+    let out = good(&args);
+    assert_eq!(out.split_whitespace().map(|id| id.parse::<u32>().unwrap()).count(), 6, "{out}");
+}

@@ -1,0 +1,9 @@
+//! The command as a user runs it: the binary, in a pipe.
+
+mod common;
+mod demo;
+mod errors;
+mod generate;
+mod input;
+mod inspect;
+mod stop;

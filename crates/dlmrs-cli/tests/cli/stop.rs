@@ -1,0 +1,71 @@
+//! Ends that are not the command's own: a reader that goes away, and Ctrl-C.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::{PROBLEM, dlmrs};
+
+/// Far more than a stop takes on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A canvas that takes minutes; its first block does not.
+const LONG: [&str; 8] = ["generate", "tiny-llada", PROBLEM, "--block-length", "4", "--max-tokens", "1900", "--ignore-eos"];
+
+fn spawn(args: &[&str]) -> Child {
+    dlmrs(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits for the end and gives the exit code and what was said.
+fn end(mut child: Child) -> (Option<i32>, String) {
+    let started = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if started.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("the command did not end");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    (child.wait().unwrap().code(), said)
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    for args in [&["inspect", "tiny-sdar"][..], &["demo", "--problems", "4"], &["generate", "--help"], &LONG] {
+        let mut child = spawn(args);
+        drop(child.stdout.take());
+        assert_eq!(end(child), (Some(0), String::new()), "{args:?}");
+    }
+}
+
+#[cfg(unix)]
+fn interrupt(child: &Child) {
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_long_answer() {
+    let mut child = spawn(&LONG);
+    let mut first = [0];
+    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    interrupt(&child);
+    assert_eq!(end(child), (Some(130), String::new()));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_wait_for_input() {
+    let mut child = dlmrs(&["generate", "tiny-sdar", "--prompt-file", "-"]);
+    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let stdin = child.stdin.take();
+    // The handler is the first thing that the command sets up; a signal before that ends it by the signal.
+    std::thread::sleep(Duration::from_millis(500));
+    interrupt(&child);
+    let (code, said) = end(child);
+    assert!(matches!(code, Some(130) | None), "{code:?}");
+    assert_eq!(said, "");
+    drop(stdin);
+}
