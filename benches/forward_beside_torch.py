@@ -56,8 +56,12 @@ CONFIG = {
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cache = Path(tempfile.gettempdir()) / "dlmrs-bench-env"
-    parser.add_argument("--env", type=Path, default=cache, help="virtual environment for PyTorch, made if it is not there (%(default)s)")
-    parser.add_argument("--rows", type=int, nargs="+", default=[8, 32, 128, 512], help="rows of a forward (%(default)s)")
+    parser.add_argument(
+        "--env", type=Path, default=cache, help="virtual environment for PyTorch, made if it is not there (%(default)s)"
+    )
+    parser.add_argument(
+        "--rows", type=int, nargs="+", default=[8, 32, 128, 512], help="rows of a forward (%(default)s)"
+    )
     parser.add_argument("--rounds", type=int, default=7, help="turns that each side takes (%(default)s)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="for each side (%(default)s)")
     parser.add_argument("--json", type=Path, help="write the numbers to this file too")
@@ -95,10 +99,14 @@ def random_weights() -> dict[str, np.ndarray]:
     generator = np.random.default_rng(1)
 
     def tensor(name: str, shape: tuple[int, ...]) -> np.ndarray:
-        values = generator.standard_normal(shape, dtype=np.float32)
+        values: np.ndarray = generator.standard_normal(shape, dtype=np.float32)
         if len(shape) == 1:
-            return 1 + np.float32(0.1) * values
-        return values if "wte" in name else np.float32(1 / math.sqrt(shape[1])) * values
+            values *= np.float32(0.1)
+            values += np.float32(1)
+            return values
+        if "wte" not in name:
+            values *= np.float32(1 / math.sqrt(shape[1]))
+        return values
 
     return {name: tensor(name, shape) for name, shape in shapes().items()}
 
@@ -123,7 +131,10 @@ class Torch:
     def __init__(self, weights: dict[str, np.ndarray]) -> None:
         import torch
 
-        self.weights = {name.removeprefix("model.transformer.").removesuffix(".weight"): torch.from_numpy(w) for name, w in weights.items()}
+        self.weights = {
+            name.removeprefix("model.transformer.").removesuffix(".weight"): torch.from_numpy(w)
+            for name, w in weights.items()
+        }
         self.frequencies = 1.0 / THETA ** (torch.arange(0, HIDDEN // HEADS, 2).float() / (HIDDEN // HEADS))
 
     def rotate(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
@@ -149,7 +160,9 @@ class Torch:
                     return functional.linear(y, w[f"blocks.{layer}.{name}"])
 
                 h = functional.rms_norm(x, (HIDDEN,), w[f"blocks.{layer}.attn_norm"], EPS)
-                q, k, v = (linear(name, h).view(rows, HEADS, -1).transpose(0, 1) for name in ("q_proj", "k_proj", "v_proj"))  # [H, R, D]
+                q, k, v = (
+                    linear(name, h).view(rows, HEADS, -1).transpose(0, 1) for name in ("q_proj", "k_proj", "v_proj")
+                )  # [H, R, D]
                 q, k = self.rotate(q, cos, sin), self.rotate(k, cos, sin)
                 mixed = functional.scaled_dot_product_attention(q[None], k[None], v[None])[0]
                 x = x + linear("attn_out", mixed.transpose(0, 1).reshape(rows, HIDDEN))
@@ -232,7 +245,10 @@ def inside(args: argparse.Namespace) -> None:
         write_checkpoint(folder, weights)
         ours, theirs = Dlmrs(folder, args.threads), Torch(weights)
         check = difference(ours, theirs, folder)
-        print(f"{CHECKED_ROWS} rows of logits differ by at most {check['max_difference']:.1e} (largest {check['max_logit']:.1f})", flush=True)
+        print(
+            f"{CHECKED_ROWS} rows of logits differ by at most {check['max_difference']:.1e} (largest {check['max_logit']:.1f})",
+            flush=True,
+        )
         if check["max_difference"] > 2e-4 or not check["same_argmax"]:
             sys.exit("the two sides do not compute the same model")
         print(f"torch {torch.__version__}, {args.threads} threads, medians of {args.rounds} rounds")
@@ -241,10 +257,19 @@ def inside(args: argparse.Namespace) -> None:
         for rows in args.rows:
             result = measure(ours, theirs, rows, args.rounds)
             results.append(result)
-            print(f"{rows:>5} {result['dlmrs_ms']:>10.1f} {result['torch_ms']:>10.1f} {result['torch_over_dlmrs']:>14.2f}", flush=True)
+            print(
+                f"{rows:>5} {result['dlmrs_ms']:>10.1f} {result['torch_ms']:>10.1f} {result['torch_over_dlmrs']:>14.2f}",
+                flush=True,
+            )
         ours.close()
     if args.json:
-        report = {"torch": torch.__version__, "threads": args.threads, "rounds": args.rounds, "check": check, "results": results}
+        report = {
+            "torch": torch.__version__,
+            "threads": args.threads,
+            "rounds": args.rounds,
+            "check": check,
+            "results": results,
+        }
         args.json.write_text(json.dumps(report, indent=1) + "\n")
 
 

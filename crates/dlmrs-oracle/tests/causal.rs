@@ -2,7 +2,7 @@
 //!
 //! A diffusion model's body is that of a causal model with another visibility: SDAR's is Qwen3, Dream's is Qwen2, LLaDA's is Llama.
 //! So with the causal visibility and the same weights, our one layer has to compute what three models that share no code with it do.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
 #[path = "causal/checkpoint.rs"]
 mod checkpoint;

@@ -37,8 +37,10 @@ fn finish(decoder: &mut dyn Decoder) -> Vec<Wish> {
     let mut history = Vec::new();
     let mut cached = 0;
     while !decoder.finished() {
+        let announced = decoder.next_rows();
         let wishes = decoder.next().unwrap();
         assert!(!wishes.is_empty(), "an unfinished decoder wants a pass");
+        assert_eq!(wishes.iter().map(|w| w.pass.rows()).sum::<usize>(), announced);
         let before = decoder.canvas().to_vec();
         for wish in wishes.iter().filter(|w| w.cache == 0) {
             wish.pass.validate(cached, 100).unwrap();

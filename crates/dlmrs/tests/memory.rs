@@ -1,7 +1,7 @@
 //! What a generation allocates beside weights and cache: bounded by rows and tiles, never a tensor of size [canvas, V].
 //!
 //! The counting allocator sees every thread of the process, so this must stay the only test of its binary.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -84,8 +84,7 @@ fn checkpoint() -> TempDir {
 
 /// The output, and how far the allocations rose above what was there before.
 fn measure(llm: &Arc<Llm>, decoding: Canvas, temperature: f32, top_p: f32) -> (Output, usize) {
-    let params =
-        SamplingParams { max_tokens: SLOTS, temperature, top_p, seed: Some(1), ignore_eos: true, ..SamplingParams::default() };
+    let params = SamplingParams { max_tokens: SLOTS, temperature, top_p, seed: Some(1), ignore_eos: true, ..SamplingParams::default() };
     let prompt = (0..PROMPT as u32).map(|i| 1000 + 37 * i).collect();
     let request = Request { prompt, params, decoding: Some(Decoding::Canvas(decoding)) };
     let before = ALLOCATOR.current_usage();

@@ -70,7 +70,7 @@ pub(crate) struct GenerateArgs {
     #[arg(long = "prompt-file", value_name = "FILE")]
     pub(crate) prompt_files: Vec<PathBuf>,
     /// Prompt files hold one JSON object a line: {"prompt": TEXT}, {"prompt": [TOKEN IDS]} or {"messages": [{"role": ..., "content": ...}]}
-    #[arg(long, requires = "prompt_files")]
+    #[arg(long, requires = "prompt_files", conflicts_with = "prompt")]
     pub(crate) jsonl: bool,
     /// Give the prompt as a user's turn in the model's chat template. This is the default wherever the model has a chat template
     #[arg(long, conflicts_with = "raw")]

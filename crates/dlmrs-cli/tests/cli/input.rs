@@ -45,7 +45,7 @@ fn lines_of_json_in_order_whatever_the_batch() {
     assert_eq!((one[0]["id"].as_str(), one[1]["id"].as_u64()), (Some("a"), Some(2)));
     assert_eq!(one[0]["text"], ANSWER);
     assert_eq!(one[1]["text"], ANSWER);
-    assert_eq!(one[2]["text"], "Now 63 - 54 = 9. #### 9");
+    assert_eq!(one[2]["text"], "That leaves 63 - 54 = 9. #### 9");
     assert!(one[2].get("id").is_none());
 }
 

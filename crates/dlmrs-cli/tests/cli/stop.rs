@@ -9,8 +9,9 @@ use crate::common::{PROBLEM, dlmrs};
 /// Far more than a stop takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A canvas that takes minutes; its first block does not.
-const LONG: [&str; 8] = ["generate", "tiny-llada", PROBLEM, "--block-length", "4", "--max-tokens", "1900", "--ignore-eos"];
+/// A canvas that takes minutes; its first block does not, and has text.
+const LONG: [&str; 9] =
+    ["generate", "tiny-llada", PROBLEM, "--block-length", "4", "--max-tokens", "1900", "--ignore-eos", "--logits-eos-inf"];
 
 fn spawn(args: &[&str]) -> Child {
     dlmrs(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use super::hub;
 use crate::{Error, Result};
 
 /// No text file of a checkpoint is larger; the largest tokenizers have some 40 MB.
@@ -25,7 +26,8 @@ impl Folder {
     /// Opens the folder at a path, or the bundled model of that name (`tiny-sdar`, or `bundled:tiny-sdar` to be explicit).
     ///
     /// A folder on disk is taken before a bundled model of the same name if it is written as a path (with a separator) or holds a
-    /// `config.json`. Nothing is read yet.
+    /// `config.json`. A name written as `org/name` that is neither means a repository of the Hugging Face hub, which a build with the
+    /// feature `hub` downloads into the hub's cache. Nothing is read yet.
     pub fn open(name: &str) -> Result<Self> {
         if let Some(bundled) = name.strip_prefix(BUNDLED_PREFIX) {
             return Self::bundled(bundled)
@@ -36,6 +38,7 @@ impl Folder {
         let taken = written_as_path || path.join("config.json").is_file();
         match Self::bundled(name).filter(|_| !taken) {
             Some(bundled) => Ok(bundled),
+            None if !path.exists() && hub::is_repository(name) => hub::open(name),
             None => Self::open_disk(path),
         }
     }
@@ -155,11 +158,12 @@ pub(super) fn regular_file(path: &Path) -> Result<Option<u64>> {
 }
 
 fn not_found(what: &str, path: &Path) -> Error {
-    Error::NotFound {
-        what: what.to_string(),
-        path: path.to_path_buf(),
-        hint: format!("give the path of a folder that holds config.json and *.safetensors; {}", bundled_hint()),
-    }
+    Error::NotFound { what: what.to_string(), path: path.to_path_buf(), hint: hint() }
+}
+
+/// What a model can be given as.
+pub(super) fn hint() -> String {
+    format!("give the path of a folder that holds config.json and *.safetensors; {}", bundled_hint())
 }
 
 #[cfg(feature = "bundled")]

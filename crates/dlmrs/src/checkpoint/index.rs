@@ -11,8 +11,8 @@ use super::names::ignored;
 use super::shard::Shard;
 use crate::{Error, Result};
 
-const SINGLE: &str = "model.safetensors";
-const INDEX: &str = "model.safetensors.index.json";
+pub(super) const SINGLE: &str = "model.safetensors";
+pub(super) const INDEX: &str = "model.safetensors.index.json";
 /// What PyTorch writes; reading it would mean to run the code inside it.
 const PICKLES: [&str; 2] = ["pytorch_model.bin", "pytorch_model.bin.index.json"];
 
@@ -85,7 +85,7 @@ fn open_one(folder: &Folder, index: &Object, name: &str, mut listed: Vec<&str>) 
 }
 
 /// Whether a name is that of a file right in the folder: an index must not lead out of it.
-fn plain_name(name: &str) -> bool {
+pub(super) fn plain_name(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     let one = matches!(parts.next(), Some(std::path::Component::Normal(part)) if part == name);
     one && parts.next().is_none() && !name.contains(['/', '\\', '\0'])

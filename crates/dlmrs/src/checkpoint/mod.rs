@@ -11,6 +11,7 @@ pub mod config;
 pub mod defaults;
 pub mod family;
 pub mod folder;
+mod hub;
 mod index;
 pub mod inspect;
 mod json;

@@ -80,6 +80,12 @@ impl BlockDecoder {
         first.map_or(self.canvas.len(), |i| (self.block + i) / self.length * self.length)
     }
 
+    /// How many rows go into the cache in a pass of their own before the current block can be denoised.
+    fn prefill(&self) -> Option<usize> {
+        let chunk = CHUNK.max(self.length) / self.length * self.length;
+        (self.block - self.cached > chunk).then_some(chunk)
+    }
+
     fn quota(&self) -> usize {
         self.quotas.get(self.step).copied().unwrap_or(1).max(1)
     }
@@ -120,12 +126,18 @@ impl BlockDecoder {
 }
 
 impl Decoder for BlockDecoder {
+    fn next_rows(&self) -> usize {
+        if self.finished() {
+            return 0;
+        }
+        self.prefill().unwrap_or(self.block - self.cached + self.length)
+    }
+
     fn next(&mut self) -> Result<Vec<Wish>> {
         if self.finished() {
             return Ok(Vec::new());
         }
-        let chunk = CHUNK.max(self.length) / self.length * self.length;
-        if self.block - self.cached > chunk {
+        if let Some(chunk) = self.prefill() {
             self.caching = self.cached + chunk;
             self.reading.clear();
             let pass = self.pass(self.cached, self.caching, self.caching, Vec::new());

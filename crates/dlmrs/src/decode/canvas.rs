@@ -199,6 +199,10 @@ impl Decoder for CanvasDecoder {
         if self.hidden.is_empty() { 1 } else { 2 }
     }
 
+    fn next_rows(&self) -> usize {
+        if self.finished() { 0 } else { self.caches() * self.canvas.len() }
+    }
+
     fn next(&mut self) -> Result<Vec<Wish>> {
         if self.finished() {
             return Ok(Vec::new());

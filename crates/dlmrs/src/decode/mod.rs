@@ -103,6 +103,9 @@ pub trait Decoder: Send {
         1
     }
 
+    /// How many rows its next passes feed together.
+    fn next_rows(&self) -> usize;
+
     /// The passes it wants next, all of which run in one forward. Empty only when it has finished.
     fn next(&mut self) -> Result<Vec<Wish>>;
 

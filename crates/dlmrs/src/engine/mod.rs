@@ -96,7 +96,7 @@ impl Engine {
         let mut turns: Vec<Turn<'_>> = Vec::new();
         let mut failed = Vec::new();
         for active in &mut self.active {
-            active.waited = rows > 0 && rows + active.rows_at_most() > ROWS;
+            active.waited = rows > 0 && rows + active.decoder.next_rows() > ROWS;
             if active.waited {
                 continue;
             }

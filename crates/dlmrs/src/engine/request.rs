@@ -89,11 +89,6 @@ impl Active {
         })
     }
 
-    /// An upper bound of what its next passes feed together.
-    pub(super) fn rows_at_most(&self) -> usize {
-        self.decoder.caches() * self.decoder.canvas().len()
-    }
-
     /// Why the request has ended, if it has.
     pub(super) fn ending(&self) -> Option<FinishReason> {
         if self.watch.stopped().is_some() {

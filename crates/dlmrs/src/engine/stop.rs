@@ -93,11 +93,11 @@ impl Watch {
 
     /// Looks for a stop string and cuts the text before the first.
     fn cut(&mut self) -> bool {
-        // What was looked through before need not be looked at again, but for what a string may have begun in.
-        let longest = self.strings.iter().map(String::len).max().unwrap_or(0);
+        // Only a string that ends in the last token's text is new; one that ended before came too early to count (`min_tokens`).
         let before = self.ends.len().checked_sub(2).map_or(0, |i| self.ends[i]);
-        let from = floor_boundary(&self.text, before.saturating_sub(longest));
-        let found = self.strings.iter().filter_map(|s| self.text[from..].find(s.as_str()).map(|at| (from + at, s))).min_by_key(|(at, _)| *at);
+        let ends_after = |s: &String| ceil_boundary(&self.text, (before + 1).saturating_sub(s.len()));
+        let find = |s| Some((self.text[ends_after(s)..].find(s.as_str())? + ends_after(s), s));
+        let found = self.strings.iter().filter_map(find).min_by_key(|(at, _)| *at);
         let Some((at, string)) = found else { return false };
         self.stop = Some(StopCause::Text(string.clone()));
         self.text.truncate(at);
@@ -105,7 +105,8 @@ impl Watch {
         let tokens = self.ends.iter().take_while(|end| starts_before(end)).count() + 1;
         // The token in which the string begins is kept only if it also holds text before it.
         let holds_text = tokens == 1 && at > 0 || tokens > 1 && self.ends[tokens - 2] < at;
-        self.tokens.truncate(if holds_text { tokens } else { tokens - 1 });
+        let kept = if holds_text { tokens } else { tokens - 1 };
+        self.tokens.truncate(kept.max(self.given.0)); // a token without text may have been given out just before the string
         self.ends.truncate(self.tokens.len());
         if let Some(end) = self.ends.last_mut() {
             *end = at;
@@ -116,12 +117,14 @@ impl Watch {
     /// New tokens among the first `committed`, and the text that is certain: at the end all of it, before that no part of what may
     /// become a stop string.
     pub(super) fn take(&mut self, committed: usize, at_end: bool) -> (Vec<u32>, String) {
-        let tokens = committed.min(self.tokens.len()).max(self.given.0);
+        let mut tokens = committed.min(self.tokens.len());
         let mut bytes = if at_end { self.text.len() } else { tokens.checked_sub(1).map_or(0, |last| self.ends[last]) };
         if !at_end {
             bytes -= self.held_back(bytes);
+            // A token whose text is held back may yet be cut off.
+            tokens = tokens.min(self.ends.partition_point(|&end| end <= bytes));
         }
-        let bytes = bytes.max(self.given.1);
+        let (tokens, bytes) = (tokens.max(self.given.0), bytes.max(self.given.1));
         let new = (self.tokens[self.given.0..tokens].to_vec(), self.text[self.given.1..bytes].to_string());
         self.given = (tokens, bytes);
         new
@@ -157,9 +160,9 @@ impl Watch {
     }
 }
 
-fn floor_boundary(text: &str, mut at: usize) -> usize {
+fn ceil_boundary(text: &str, mut at: usize) -> usize {
     while !text.is_char_boundary(at) {
-        at -= 1;
+        at += 1;
     }
     at
 }

@@ -1,0 +1,137 @@
+//! A hub of a few files on this machine. hf-hub takes server and cache from the environment, so each use of it is a process of its own.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+
+use dlmrs::Folder;
+use dlmrs::checkpoint::{ModelConfig, Weights};
+use serde_json::{Value, json};
+
+const NAME: &str = "some-org/some-model";
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+/// Nobody listens there.
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+/// What the other tests run in a process of its own: opens the repository and its weights, and says where they are.
+#[test]
+#[ignore = "for the other tests to run"]
+fn open_in_a_process_of_its_own() {
+    let result = Folder::open(NAME).and_then(|folder| {
+        let weights = Weights::open(&folder, &ModelConfig::read(&folder)?)?;
+        Ok(format!("{} {} {}", folder.name(), weights.files().len(), folder.path().display()))
+    });
+    println!("\nanswer: {}", result.unwrap_or_else(|error| error.to_string()));
+}
+
+fn open(endpoint: &str, home: &Path) -> String {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "local::open_in_a_process_of_its_own", "--ignored", "--nocapture"]);
+    for proxy in ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+        command.env_remove(proxy);
+    }
+    let output = command.env("HF_ENDPOINT", endpoint).env("HF_HOME", home).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().find_map(|line| line.strip_prefix("answer: ")).unwrap_or_else(|| panic!("no answer in {text}")).to_string()
+}
+
+/// Serves the files of a folder as the hub would, from a thread that lives as long as the process.
+fn serve(folder: PathBuf) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let folder = Arc::new(folder);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let folder = folder.clone();
+            thread::spawn(move || answer(stream.unwrap(), &folder));
+        }
+    });
+    address
+}
+
+fn answer(mut stream: TcpStream, folder: &Path) {
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map(Result::unwrap).take_while(|line| !line.is_empty());
+    let Some(request) = lines.next() else { return };
+    let range = lines.find_map(|line| line.to_ascii_lowercase().strip_prefix("range: bytes=").map(str::to_string));
+    let path = request.split(' ').nth(1).unwrap();
+    let (status, headers, body) = match path.strip_prefix(&format!("/{NAME}/resolve/{COMMIT}/")) {
+        None if path.starts_with(&format!("/api/models/{NAME}")) => {
+            let files: Vec<Value> =
+                fs::read_dir(folder).unwrap().map(|file| json!({"rfilename": file.unwrap().file_name().to_str().unwrap()})).collect();
+            ("200 OK", String::new(), json!({"siblings": files, "sha": COMMIT}).to_string().into_bytes())
+        }
+        Some(name) if folder.join(name).is_file() => {
+            let all = fs::read(folder.join(name)).unwrap();
+            let (from, to) = range.as_deref().and_then(|range| range.split_once('-')).unwrap();
+            let (from, to) = (from.parse().unwrap(), to.parse().unwrap_or(all.len() - 1));
+            let headers = format!("ETag: \"{name}\"\r\nX-Repo-Commit: {COMMIT}\r\nContent-Range: bytes {from}-{to}/{}\r\n", all.len());
+            ("206 Partial Content", headers, all[from..=to].to_vec())
+        }
+        _ => ("404 Not Found", String::new(), Vec::new()),
+    };
+    let head = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    // The client may have gone away; then nobody waits for the answer.
+    let _ = stream.write_all(&[head.as_bytes(), &body].concat());
+}
+
+fn golden(family: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(family)
+}
+
+/// Config and weights of a golden checkpoint, as one file or as one shard with an index, among files that nobody needs.
+fn repository(sharded: bool) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(golden("sdar").join("config.json"), folder.path().join("config.json")).unwrap();
+    fs::write(folder.path().join("README.md"), "a card").unwrap();
+    fs::write(folder.path().join("generation_config.json"), r#"{"eos_token_id": 318}"#).unwrap();
+    let shard = if sharded { "model-00001-of-00001.safetensors" } else { "model.safetensors" };
+    fs::copy(golden("sdar").join("model.safetensors"), folder.path().join(shard)).unwrap();
+    if sharded {
+        let bytes = fs::read(folder.path().join(shard)).unwrap();
+        let (_, header) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
+        let map: Value = header.tensors().into_keys().map(|name| (name, Value::from(shard))).collect::<serde_json::Map<_, _>>().into();
+        fs::write(folder.path().join("model.safetensors.index.json"), json!({"weight_map": map}).to_string()).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn an_unreachable_hub_is_an_error_that_says_what_to_do() {
+    let home = tempfile::tempdir().unwrap();
+    let message = open(NOWHERE, home.path());
+    // The system's own reason is among them, in whatever words.
+    for part in [NAME, "cannot download", "request error", "network", "path of a folder"] {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn a_repository_that_is_not_there() {
+    let (home, repository) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let message = open(&serve(repository.path().to_path_buf()), home.path());
+    assert!(message.contains("config.json not found at some-org/some-model"), "{message}");
+    let message = open(&format!("{}/elsewhere", serve(repository.path().to_path_buf())), home.path());
+    assert!(message.contains("cannot download") && message.contains("404"), "{message}");
+}
+
+#[test]
+fn downloads_what_is_needed_and_then_needs_no_network() {
+    for sharded in [false, true] {
+        let (home, repository) = (tempfile::tempdir().unwrap(), repository(sharded));
+        let first = open(&serve(repository.path().to_path_buf()), home.path());
+        assert!(first.starts_with("some-model 1 "), "{first}");
+        let folder = Path::new(first.rsplit(' ').next().unwrap());
+        assert!(folder.starts_with(home.path()) && folder.join("generation_config.json").is_file());
+        assert!(!folder.join("README.md").exists(), "a file that nobody needs");
+        assert_eq!(open(NOWHERE, home.path()), first);
+        // Without its weights a cached repository is not complete.
+        let weights = if sharded { "model-00001-of-00001.safetensors" } else { "model.safetensors" };
+        fs::remove_file(folder.join(weights)).unwrap();
+        assert!(open(NOWHERE, home.path()).contains("cannot download"));
+        assert_eq!(open(&serve(repository.path().to_path_buf()), home.path()), first);
+    }
+}
