@@ -129,38 +129,48 @@ pub(super) fn mask_token(
     Ok(within(table(config.family).mask, config).ok().map(|id| (id, FAMILY)))
 }
 
-/// The stop tokens and where they were found.
+/// The stop tokens and where they were found. What the family is known to end a turn with always counts too, as far as the vocabulary
+/// reaches: LLaDA's files name the end of text and not the end of a turn.
 pub(super) fn stop_tokens(folder: &Folder, config: &ModelConfig, tokenizer: Option<u32>) -> Result<(Vec<u32>, &'static str)> {
-    let generation = match Object::read(folder, GENERATION_CONFIG)? {
-        Some(object) => {
-            let ids = object.ids("eos_token_id")?;
-            for id in &ids {
-                within(*id, config).map_err(|message| object.error(format!("eos_token_id {message}")))?;
-            }
-            ids
-        }
-        None => Vec::new(),
+    let (mut ids, from) = named_stop_tokens(folder, config, tokenizer)?;
+    let family = table(config.family).stops.iter().copied().filter(|id| within(*id, config).is_ok());
+    let more: Vec<u32> = family.filter(|id| !ids.contains(id)).collect();
+    let from = match (from, more.is_empty()) {
+        (from, true) => from,
+        (NOWHERE, false) => FAMILY,
+        (BOTH_CONFIGS, false) => "generation_config.json, config.json and the family's default",
+        (GENERATION_CONFIG, false) => "generation_config.json and the family's default",
+        (CONFIG, false) => "config.json and the family's default",
+        (_, false) => "the tokenizer and the family's default",
     };
-    let from = match (generation.is_empty(), config.eos_token_ids.is_empty()) {
+    ids.extend(more);
+    ids.sort_unstable();
+    ids.dedup();
+    Ok((ids, from))
+}
+
+/// What the checkpoint's files say.
+fn named_stop_tokens(folder: &Folder, config: &ModelConfig, tokenizer: Option<u32>) -> Result<(Vec<u32>, &'static str)> {
+    let mut ids = Vec::new();
+    if let Some(object) = Object::read(folder, GENERATION_CONFIG)? {
+        ids = object.ids("eos_token_id")?;
+        for id in &ids {
+            within(*id, config).map_err(|message| object.error(format!("eos_token_id {message}")))?;
+        }
+    }
+    let from = match (ids.is_empty(), config.eos_token_ids.is_empty()) {
         (false, false) => BOTH_CONFIGS,
         (false, true) => GENERATION_CONFIG,
         (true, false) => CONFIG,
         (true, true) => match tokenizer {
             Some(id) => {
-                let id = within(id, config).map_err(|message| Error::Tokenizer(format!("the id of the end of sequence {message}")))?;
-                return Ok((vec![id], TOKENIZER));
+                ids.push(within(id, config).map_err(|message| Error::Tokenizer(format!("the id of the end of sequence {message}")))?);
+                TOKENIZER
             }
-            None => {
-                let ids: Vec<_> = table(config.family).stops.iter().copied().filter(|id| within(*id, config).is_ok()).collect();
-                let from = if ids.is_empty() { NOWHERE } else { FAMILY };
-                return Ok((ids, from));
-            }
+            None => NOWHERE,
         },
     };
-    let mut ids = generation;
     ids.extend(&config.eos_token_ids);
-    ids.sort_unstable();
-    ids.dedup();
     Ok((ids, from))
 }
 

@@ -53,19 +53,33 @@ fn stop_token_order() {
         let facts = settle(copy, None, tokenizer, &mask(317)).unwrap();
         (facts.stop_token_ids, facts.stop_token_ids_from)
     };
-    let both = public().set("eos_token_id", json!(8));
+    // A vocabulary of 320, which the family's usual ids lie beyond.
+    let small = || Copy::config_only("sdar").without("eos_token_id");
+    let both = small().set("eos_token_id", json!(8));
     both.write("generation_config.json", r#"{"eos_token_id": [9, 2, 8]}"#);
     assert_eq!(found(&both, Some(3)), (vec![2, 8, 9], "generation_config.json and config.json"));
-    let generation = public();
+    let generation = small();
     generation.write("generation_config.json", r#"{"eos_token_id": 9}"#);
     assert_eq!(found(&generation, Some(3)), (vec![9], "generation_config.json"));
     generation.write("generation_config.json", r#"{"eos_token_id": null}"#);
     assert_eq!(found(&generation, Some(3)), (vec![3], "the tokenizer"));
-    assert_eq!(found(&public().set("eos_token_id", json!([4, 4])), Some(3)), (vec![4], "config.json"));
+    assert_eq!(found(&small().set("eos_token_id", json!([4, 4])), Some(3)), (vec![4], "config.json"));
+    // The public vocabulary: what the family ends a turn with counts besides.
+    let family = |ids: &[u32]| [ids, &[151_643, 151_645]].concat();
+    let both = public().set("eos_token_id", json!(8));
+    both.write("generation_config.json", r#"{"eos_token_id": [9]}"#);
+    assert_eq!(found(&both, None), (family(&[8, 9]), "generation_config.json, config.json and the family's default"));
+    assert_eq!(found(&public().set("eos_token_id", json!(4)), None), (family(&[4]), "config.json and the family's default"));
+    assert_eq!(found(&public(), Some(3)), (family(&[3]), "the tokenizer and the family's default"));
+    let all = public().set("eos_token_id", json!([151_645, 151_643]));
+    assert_eq!(found(&all, None), (family(&[]), "config.json"));
     assert_eq!(found(&public(), None), (vec![151_643, 151_645], "the family's default"));
     assert_eq!(found(&Copy::config_only("sdar").without("eos_token_id"), None), (vec![], "nowhere"));
     let llada = Copy::config_only("llada").set("vocab_size", json!(126_464)).set("embedding_size", json!(126_464));
-    assert_eq!(found(&llada.without("eos_token_id"), None), (vec![126_081, 126_348], "the family's default"));
+    // LLaDA's own files name the end of text and not the end of a turn.
+    let named = llada.set("eos_token_id", json!(126_081));
+    assert_eq!(found(&named, None), (vec![126_081, 126_348], "config.json and the family's default"));
+    assert_eq!(found(&named.without("eos_token_id"), None), (vec![126_081, 126_348], "the family's default"));
 }
 
 #[test]
