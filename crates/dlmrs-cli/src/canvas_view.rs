@@ -245,6 +245,7 @@ fn wrap(pieces: &[(Look, String)], screen: Screen) -> Lines {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -268,5 +269,32 @@ mod tests {
     fn looks_differ_without_colour() {
         let codes = [Look::Final, Look::Decided, Look::New].map(|look| look.codes(false));
         assert!(codes[0] != codes[1] && codes[1] != codes[2] && codes[0] != codes[2]);
+    }
+
+    /// A whole answer on a screen that is too small for it.
+    #[cfg(feature = "bundled")]
+    #[test]
+    fn drawings_fit_and_are_taken_away() {
+        let llm = Llm::load("tiny-sdar", &dlmrs::LoadOptions::default(), &dlmrs::Overrides::default()).unwrap();
+        let prompt = llm.tokenizer().unwrap().encode("The beads cost", dlmrs::tokenizer::Specials::AsText).unwrap();
+        let screen = Screen { width: 10, height: 5, colour: true };
+        let mut view = CanvasView::new(screen, &llm, prompt.len(), 300, Duration::ZERO).unwrap();
+        let params = dlmrs::SamplingParams { max_tokens: 300, ignore_eos: true, ..Default::default() };
+        let request = dlmrs::Request { prompt, params, decoding: None };
+        let mut frames = Vec::new();
+        let mut draw = |_: usize, event: &Event| {
+            let mut frame = Vec::new();
+            view.event(event, &mut frame).unwrap();
+            frames.push(String::from_utf8(frame).unwrap());
+            true
+        };
+        llm.generate(vec![request], &mut draw).unwrap();
+        let mut erased = Vec::new();
+        view.erase(&mut erased).unwrap();
+        assert!(frames.len() > 50);
+        assert!(frames.iter().all(|frame| frame.lines().count() <= 4), "{frames:?}");
+        assert!(frames[0].contains('·') && frames[0].starts_with("\x1b[7;32m"), "{}", frames[0]);
+        assert_eq!(String::from_utf8(erased).unwrap(), "\x1b[4A\r\x1b[J");
+        assert_eq!(view.slots.iter().flatten().count(), 300);
     }
 }

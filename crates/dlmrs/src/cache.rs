@@ -72,7 +72,10 @@ impl KvCache {
     /// Refuses a cache of `entries` entries before any work is done for it.
     pub(crate) fn check(&self, entries: usize) -> Result<()> {
         if entries > self.limit {
-            return Err(Error::Capacity { what: "cache", message: format!("{entries} entries are needed, but at most {} are allowed", self.limit) });
+            return Err(Error::Capacity {
+                what: "cache",
+                message: format!("{entries} entries are needed, but at most {} are allowed", self.limit),
+            });
         }
         Ok(())
     }

@@ -62,7 +62,10 @@ impl SamplingParams {
             return Err(Error::input("top_p", format!("is {}; a number above 0 and up to 1 is needed (1 is off)", self.top_p)));
         }
         if !(self.repetition_penalty > 0.0 && self.repetition_penalty.is_finite()) {
-            return Err(Error::input("repetition_penalty", format!("is {}; a number above 0 is needed (1 is off)", self.repetition_penalty)));
+            return Err(Error::input(
+                "repetition_penalty",
+                format!("is {}; a number above 0 is needed (1 is off)", self.repetition_penalty),
+            ));
         }
         if self.min_tokens > self.max_tokens {
             return Err(Error::input("min_tokens", format!("is {}, more than max_tokens ({})", self.min_tokens, self.max_tokens)));
@@ -75,7 +78,9 @@ impl SamplingParams {
         }
         known("logit_bias", self.logit_bias.keys().copied(), vocab)?;
         match self.logit_bias.iter().find(|(_, bias)| bias.is_nan() || **bias == f32::INFINITY) {
-            Some((id, bias)) => Err(Error::input("logit_bias", format!("is {bias} for token {id}; a finite number (or -inf to ban it) is needed"))),
+            Some((id, bias)) => {
+                Err(Error::input("logit_bias", format!("is {bias} for token {id}; a finite number (or -inf to ban it) is needed")))
+            }
             None => Ok(()),
         }
     }

@@ -124,10 +124,16 @@ impl Pass {
             return refuse("tokens", "is empty; a pass has at least one row".into());
         }
         if self.positions.len() != rows {
-            return refuse("positions", format!("has {} entries for {rows} tokens; one position for each token is needed", self.positions.len()));
+            return refuse(
+                "positions",
+                format!("has {} entries for {rows} tokens; one position for each token is needed", self.positions.len()),
+            );
         }
         if let Some(&id) = self.tokens.iter().find(|&&id| id as usize >= vocab) {
-            return refuse("tokens", format!("holds the id {id}, but the vocabulary has {vocab} entries (0 to {})", vocab.saturating_sub(1)));
+            return refuse(
+                "tokens",
+                format!("holds the id {id}, but the vocabulary has {vocab} entries (0 to {})", vocab.saturating_sub(1)),
+            );
         }
         if self.base > cached {
             return refuse("base", format!("is {}, but the cache holds {cached} entries", self.base));
@@ -163,7 +169,10 @@ impl Pass {
             Keep::Append(kept) => unique("keep", "row", kept, rows),
             Keep::Overwrite { rows: kept, slots } => {
                 if kept.len() != slots.len() {
-                    return refuse("keep", format!("overwrites {} entries with {} rows; one row for each entry is needed", slots.len(), kept.len()));
+                    return refuse(
+                        "keep",
+                        format!("overwrites {} entries with {} rows; one row for each entry is needed", slots.len(), kept.len()),
+                    );
                 }
                 unique("keep", "row", kept, rows)?;
                 unique("keep", "entry", slots, self.base)
@@ -190,15 +199,17 @@ impl Pass {
             }
             Sees::Blocks(length) => {
                 let block = |key: u32| position(key) as usize / length;
-                self.classes(|row| self.positions[row] as usize / length, |row| {
-                    let own = self.positions[row] as usize / length;
-                    order[..order.partition_point(|&key| block(key) <= own)].to_vec()
-                })
+                self.classes(
+                    |row| self.positions[row] as usize / length,
+                    |row| {
+                        let own = self.positions[row] as usize / length;
+                        order[..order.partition_point(|&key| block(key) <= own)].to_vec()
+                    },
+                )
             }
-            Sees::Mask(bits) => self.classes(
-                |row| bits.row(row).to_vec(),
-                |row| order.iter().copied().filter(|&key| bits.get(row, key as usize)).collect(),
-            ),
+            Sees::Mask(bits) => {
+                self.classes(|row| bits.row(row).to_vec(), |row| order.iter().copied().filter(|&key| bits.get(row, key as usize)).collect())
+            }
         }
     }
 

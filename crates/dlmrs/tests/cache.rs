@@ -1,4 +1,5 @@
 //! The cache against recomputation: append, overwrite, truncate, fork, growth and limits.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // tests
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +17,14 @@ fn load(family: &str, backend: Backend) -> Arc<Llm> {
 
 fn pass(tokens: &[u32], from: usize, base: usize, keep: Keep) -> Pass {
     let n = tokens.len() as u32;
-    Pass { tokens: tokens.to_vec(), positions: (from as u32..from as u32 + n).collect(), base, sees: Sees::Causal, keep, read: (0..n).collect() }
+    Pass {
+        tokens: tokens.to_vec(),
+        positions: (from as u32..from as u32 + n).collect(),
+        base,
+        sees: Sees::Causal,
+        keep,
+        read: (0..n).collect(),
+    }
 }
 
 fn all(n: usize) -> Keep {

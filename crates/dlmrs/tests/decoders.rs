@@ -1,9 +1,10 @@
 //! Decoders with scripted answers and no model: progress, row accounting, what is fed and what is kept.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // tests
 
+use dlmrs::SamplingParams;
 use dlmrs::decode::{BlockDiffusion, Canvas, Decoder, Decoding, DreamAlg, PassKind, Remasking, Strategy, Task, Wish};
 use dlmrs::pass::{Keep, Sees};
 use dlmrs::sample::{Confidence, FilterOrder, RowStat};
-use dlmrs::SamplingParams;
 use proptest::prelude::*;
 
 const MASK: u32 = 99;
@@ -180,13 +181,8 @@ fn random_remasking_is_fair() {
 }
 
 fn any_decoding() -> impl Strategy2 {
-    let strategies = [
-        Strategy::Sequential,
-        Strategy::LowConfidenceStatic,
-        Strategy::LowConfidenceDynamic,
-        Strategy::EntropyBounded,
-        Strategy::Margin,
-    ];
+    let strategies =
+        [Strategy::Sequential, Strategy::LowConfidenceStatic, Strategy::LowConfidenceDynamic, Strategy::EntropyBounded, Strategy::Margin];
     let block = (1usize..12, 1usize..15, 0usize..5, -0.5f32..1.5, 0f32..4.0).prop_map(move |(b, steps, s, threshold, bound)| {
         Decoding::Block(BlockDiffusion {
             block_length: Some(b),

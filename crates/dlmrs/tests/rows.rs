@@ -1,5 +1,6 @@
 //! A row's arithmetic depends on nothing but that row's own inputs: the same row alone, among others, at other places, beside other
 //! passes, with more threads and as one of several copies of a block has equal bits (our kernels).
+#![allow(clippy::unwrap_used, clippy::expect_used)] // tests
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -86,7 +87,7 @@ fn alone_and_among_others() {
 
 #[test]
 fn threads() {
-    let found: Vec<_> = [1, 2, 3].into_iter().map(|threads| load(threads)).map(|llm| run(&llm, &mut prefix(&llm), copies(3))).collect();
+    let found: Vec<_> = [1, 2, 3].into_iter().map(load).map(|llm| run(&llm, &mut prefix(&llm), copies(3))).collect();
     assert!(found[0] == found[1] && found[0] == found[2]);
 }
 

@@ -1,5 +1,6 @@
 //! The bundled models on the first 200 word problems that they never saw: accuracy within 3 points of the model card, whose settings
 //! are greedy decoding with one reveal a step by confidence.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)] // tests
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -33,6 +33,7 @@ pub(super) fn number(answer: &str) -> Option<&str> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

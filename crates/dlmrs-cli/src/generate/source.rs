@@ -127,6 +127,7 @@ fn message(value: Value) -> Result<Message, String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

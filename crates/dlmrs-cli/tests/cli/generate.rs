@@ -58,6 +58,21 @@ fn stops_before_a_stop_string_and_at_the_largest_length() {
     assert_eq!(long["token_ids"].as_array().unwrap().len(), 80);
 }
 
+/// The stream holds back what may become a stop string, and never what came too early to be one.
+#[test]
+fn stop_strings_across_blocks_and_before_the_smallest_length() {
+    for (stop, smallest, wanted) in [
+        ("beads", "2", "The "),
+        ("beads", "3", ANSWER),
+        ("12. The marbles", "0", "The beads cost 6 * 2 = "),
+        ("e", "15", "The beads cost 6 * 2 = 12. The marbl"),
+    ] {
+        let args = ["generate", "tiny-sdar", PROBLEM, "--stop", stop, "--min-tokens", smallest];
+        assert_eq!(good(&args), format!("{wanted}\n"), "{stop} {smallest}");
+        assert_eq!(objects(&good(&[&args[..], &["--json"]].concat()))[0]["text"], wanted, "{stop} {smallest}");
+    }
+}
+
 #[test]
 fn stats_and_warnings_go_beside_the_text() {
     let run = run(&["generate", "tiny-sdar", PROBLEM, "--stats", "--block-length", "8", "--seed", "3"]);
@@ -119,5 +134,6 @@ fn a_model_without_a_tokenizer_takes_and_gives_ids() {
     let args =
         ["generate", &golden("sdar"), "--mask-token-id", "317", "--prompt-file", path, "--jsonl", "--max-tokens", "6", "--ignore-eos"];
     let out = good(&args);
-    assert_eq!(out.split_whitespace().map(|id| id.parse::<u32>().unwrap()).count(), 6, "{out}");
+    let ids: Result<Vec<u32>, _> = out.split_whitespace().map(str::parse).collect();
+    assert_eq!(ids.unwrap().len(), 6, "{out}");
 }

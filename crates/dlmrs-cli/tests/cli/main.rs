@@ -1,4 +1,5 @@
 //! The command as a user runs it: the binary, in a pipe.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 mod demo;

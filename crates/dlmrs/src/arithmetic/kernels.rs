@@ -121,7 +121,8 @@ impl Arithmetic for Kernels {
         let empty = Tensor::zeros(0, DType::F32, &Device::Cpu)?;
         let lent = passes.iter().map(|pass| Lent::of(pass, &empty)).collect::<Result<Vec<_>>>()?;
         let mut outs: Vec<Vec<f32>> = passes.iter().map(|pass| vec![0f32; pass.q.elem_count()]).collect(); // [Q, H, D] each
-        let mut work: Vec<_> = passes.iter().zip(&lent).zip(&mut outs).map(|((pass, lent), out)| (lent.input(pass), out.as_mut_slice())).collect();
+        let mut work: Vec<_> =
+            passes.iter().zip(&lent).zip(&mut outs).map(|((pass, lent), out)| (lent.input(pass), out.as_mut_slice())).collect();
         kernels::attention(&self.team, &mut work);
         let shaped = |(pass, out): (&AttentionInput<'_>, Vec<f32>)| {
             let (rows, heads, head_dim) = pass.q.dims3()?;
@@ -162,7 +163,15 @@ impl Lent<()> {
         let (cache_k, cache_v) = pass.cache.unwrap_or((empty, empty));
         let capacity = if pass.cache.is_some() { cache_k.dim(1)? } else { 0 };
         let sizes = (rows, heads, pass.k.dim(1)?, head_dim);
-        Ok(Lent { q: host(&pass.q)?, k: host(pass.k)?, v: host(pass.v)?, cache_k: host(cache_k)?, cache_v: host(cache_v)?, capacity, sizes })
+        Ok(Lent {
+            q: host(&pass.q)?,
+            k: host(pass.k)?,
+            v: host(pass.v)?,
+            cache_k: host(cache_k)?,
+            cache_v: host(cache_v)?,
+            capacity,
+            sizes,
+        })
     }
 }
 

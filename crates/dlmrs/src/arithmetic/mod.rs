@@ -132,7 +132,13 @@ impl std::str::FromStr for Backend {
 }
 
 /// Makes the arithmetic for a device; `stored` is the number type of the checkpoint.
-pub(crate) fn choose(backend: Backend, device: Device, precision: Precision, stored: DType, team: Arc<Team>) -> Result<Arc<dyn Arithmetic>> {
+pub(crate) fn choose(
+    backend: Backend,
+    device: Device,
+    precision: Precision,
+    stored: DType,
+    team: Arc<Team>,
+) -> Result<Arc<dyn Arithmetic>> {
     let dtype = match precision {
         Precision::Auto if device.is_cpu() => DType::F32,
         Precision::Auto => stored,

@@ -60,7 +60,8 @@ impl CanvasDecoder {
         let default = if task.dream { slots } else { 32 };
         let length = settings.block_length.unwrap_or(default).max(1);
         // Masks of the prompt are decided with the first block.
-        let mut blocks: Vec<Range<usize>> = (prompt..prompt + slots).step_by(length).map(|from| from..(from + length).min(prompt + slots)).collect();
+        let mut blocks: Vec<Range<usize>> =
+            (prompt..prompt + slots).step_by(length).map(|from| from..(from + length).min(prompt + slots)).collect();
         match blocks.first_mut() {
             Some(first) => first.start = 0,
             None => blocks.push(0..prompt),
@@ -118,14 +119,16 @@ impl CanvasDecoder {
         let masks = self.masks();
         loop {
             let last = self.step + 1 >= self.steps[self.block];
-            let dream_quota = |eps| if last { masks.len() } else { (masks.len() as f32 * dream_share(self.step, self.steps[self.block], eps)) as usize };
+            let dream_quota =
+                |eps| if last { masks.len() } else { (masks.len() as f32 * dream_share(self.step, self.steps[self.block], eps)) as usize };
             match self.rule {
                 Rule::Threshold(..) => self.quota = masks.len(),
                 Rule::Fixed(_) => self.quota = self.quotas.get(self.step).copied().unwrap_or(masks.len()),
                 Rule::Dream(DreamAlg::Origin, eps) => {
                     let share = if last { 1.0 } else { f64::from(dream_share(self.step, self.steps[self.block], eps)) };
                     let (seed, step) = (self.seed, self.step as u32);
-                    self.reading = masks.iter().copied().filter(|&p| Stream::new(seed, Purpose::Origin, step, p as u32).uniform() < share).collect();
+                    self.reading =
+                        masks.iter().copied().filter(|&p| Stream::new(seed, Purpose::Origin, step, p as u32).uniform() < share).collect();
                     self.quota = self.reading.len();
                 }
                 Rule::Dream(_, eps) => self.quota = dream_quota(eps),

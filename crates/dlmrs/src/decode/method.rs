@@ -198,7 +198,9 @@ impl Decoding {
                 positive("steps", b.steps)?;
                 number("threshold", b.threshold)?;
                 match b.entropy_bound {
-                    Some(bound) if bound.is_nan() || bound < 0.0 => Err(Error::input("entropy_bound", format!("is {bound}; at least 0 is needed"))),
+                    Some(bound) if bound.is_nan() || bound < 0.0 => {
+                        Err(Error::input("entropy_bound", format!("is {bound}; at least 0 is needed")))
+                    }
                     _ => Ok(()),
                 }
             }

@@ -145,7 +145,8 @@ fn forward(llm: &Llm, turns: &mut [Turn<'_>]) -> Result<Hidden> {
         let mut caches: Vec<_> = turn.active.caches.iter_mut().map(Some).collect();
         for wish in &turn.wishes {
             let cache = caches.get_mut(wish.cache).and_then(Option::take);
-            let cache = cache.ok_or_else(|| Error::input("wish", format!("cache {} does not exist or is used twice in a forward", wish.cache)))?;
+            let cache =
+                cache.ok_or_else(|| Error::input("wish", format!("cache {} does not exist or is used twice in a forward", wish.cache)))?;
             passes.push((wish.pass.clone(), cache));
         }
     }

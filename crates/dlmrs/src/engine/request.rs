@@ -192,7 +192,9 @@ fn check(llm: &Llm, prompt: &[u32], params: &SamplingParams, decoding: &Decoding
         Decoding::Canvas(c) => c.block_length,
     };
     match block_length {
-        Some(length) if length > limit => Err(Error::input("block_length", format!("is {length}, but the model takes at most {limit} tokens"))),
+        Some(length) if length > limit => {
+            Err(Error::input("block_length", format!("is {length}, but the model takes at most {limit} tokens")))
+        }
         _ => Ok(()),
     }
 }

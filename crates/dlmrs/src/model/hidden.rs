@@ -7,7 +7,7 @@ use candle_core::{Device, Tensor};
 use super::check_finite;
 use crate::arithmetic::{Arithmetic, Product};
 use crate::error::{Error, Result};
-use crate::sample::{RowRule, RowState, RowStat};
+use crate::sample::{RowRule, RowStat, RowState};
 
 /// Columns of the output head that are computed at a time; a multiple of the kernels' panel width.
 const TILE: usize = 4096;

@@ -9,7 +9,7 @@ use crate::arithmetic::{Arithmetic, AttentionInput, Product, Rotation};
 use crate::error::Result;
 
 pub(crate) struct Layer {
-    pub(crate) input_norm: Tensor, // [C]
+    pub(crate) input_norm: Tensor,  // [C]
     pub(crate) q: Arc<dyn Product>, // [H * D, C]
     pub(crate) k: Arc<dyn Product>, // [G * D, C]
     pub(crate) v: Arc<dyn Product>, // [G * D, C]
@@ -75,7 +75,14 @@ impl Layer {
     }
 
     /// h [R, C] -> [R, heads, D], each head normed if there is a norm.
-    fn heads_of(&self, arithmetic: &dyn Arithmetic, product: &Arc<dyn Product>, h: &Tensor, heads: usize, norm: Option<&Tensor>) -> Result<Tensor> {
+    fn heads_of(
+        &self,
+        arithmetic: &dyn Arithmetic,
+        product: &Arc<dyn Product>,
+        h: &Tensor,
+        heads: usize,
+        norm: Option<&Tensor>,
+    ) -> Result<Tensor> {
         let rows = h.dim(0)?;
         let x = product.forward(h)?; // [R, heads * D]
         let x = match norm {

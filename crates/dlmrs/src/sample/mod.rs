@@ -4,6 +4,6 @@ pub mod noise;
 mod row;
 mod rule;
 
-pub(crate) use row::RowState;
 pub use row::RowStat;
+pub(crate) use row::RowState;
 pub use rule::{Confidence, Edit, FilterOrder, RowRule};

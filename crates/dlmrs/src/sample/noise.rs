@@ -61,7 +61,12 @@ mod tests {
         let mut b = Stream::new(7, Purpose::Token, 0, 3);
         b.seek(40);
         assert_eq!(b.uniform(), first[40]);
-        for other in [Stream::new(8, Purpose::Token, 0, 3), Stream::new(7, Purpose::Remask, 0, 3), Stream::new(7, Purpose::Token, 1, 3), Stream::new(7, Purpose::Token, 0, 4)] {
+        for other in [
+            Stream::new(8, Purpose::Token, 0, 3),
+            Stream::new(7, Purpose::Remask, 0, 3),
+            Stream::new(7, Purpose::Token, 1, 3),
+            Stream::new(7, Purpose::Token, 0, 4),
+        ] {
             let mut other = other;
             assert_ne!(other.uniform(), first[0]);
         }

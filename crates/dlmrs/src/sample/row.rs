@@ -280,3 +280,101 @@ fn keep(row: &[f32], rule: &RowRule) -> Vec<u32> {
     order.sort_unstable();
     order
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::rule::greedy;
+    use proptest::prelude::*;
+
+    const MASK: u32 = 7;
+
+    fn scan(rule: &RowRule, logits: &[f32], tile: usize) -> Option<RowStat> {
+        let mut state = RowState::new(rule, Isa::detect());
+        for (i, part) in logits.chunks(tile).enumerate() {
+            state.feed((i * tile) as u32, &mut part.to_vec());
+        }
+        state.finish()
+    }
+
+    /// The plain softmax in f64, the slow way.
+    fn softmax(logits: &[f32]) -> Vec<f64> {
+        let weights: Vec<f64> = logits.iter().map(|&l| f64::from(l).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        weights.iter().map(|w| w / total).collect()
+    }
+
+    fn rows() -> impl Strategy<Value = Vec<f32>> {
+        proptest::collection::vec(-8f32..8.0, 9..200)
+    }
+
+    proptest! {
+        #[test]
+        fn greedy_statistics_are_those_of_the_plain_softmax(logits in rows(), tile in 1usize..70) {
+            let found = scan(&greedy(MASK), &logits, tile).unwrap();
+            let p = softmax(&logits);
+            let mut order: Vec<usize> = (0..logits.len()).filter(|&t| t != MASK as usize).collect();
+            order.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
+            prop_assert_eq!(found.token as usize, order[0]);
+            prop_assert!((f64::from(found.probability) - p[order[0]]).abs() < 1e-5, "the mask counts in the denominator");
+            prop_assert!((f64::from(found.margin) - (p[order[0]] - p[order[1]])).abs() < 1e-5);
+            let entropy: f64 = -p.iter().map(|p| p * p.ln()).sum::<f64>();
+            prop_assert!((f64::from(found.entropy) - entropy).abs() < 1e-4, "{} {}", found.entropy, entropy);
+        }
+
+        /// Tiles change rounding at most, and never the token.
+        #[test]
+        fn tiles_do_not_matter(logits in rows(), tile in 1usize..70, temperature in 0.3f32..3.0, top_k in 0usize..12, p in 0.2f32..1.0, raw in any::<bool>()) {
+            let confidence = if raw { Confidence::Raw } else { Confidence::Shaped };
+            for order in [FilterOrder::TopKFirst, FilterOrder::TopPFirst] {
+                let rule = RowRule { temperature, top_k, top_p: p, confidence, filter_order: order, seed: 3, position: 9, ..greedy(MASK) };
+                let (a, b) = (scan(&rule, &logits, tile).unwrap(), scan(&rule, &logits, logits.len()).unwrap());
+                prop_assert_eq!(a.token, b.token);
+                prop_assert!((a.probability - b.probability).abs() < 1e-5 && (a.entropy - b.entropy).abs() < 1e-4);
+                prop_assert!(a.token != MASK && a.probability > 0.0 && a.probability <= 1.0 + 1e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn filters_keep_what_they_say() {
+        let logits: Vec<f32> = [0.5f32, 0.25, 0.125, 0.0625, 0.0625].iter().map(|p| p.ln()).collect();
+        let kept = |top_k, top_p, filter_order| keep(&logits, &RowRule { temperature: 1.0, top_k, top_p, filter_order, ..greedy(99) });
+        assert_eq!(kept(2, 1.0, FilterOrder::TopKFirst), [0, 1]);
+        assert_eq!(kept(4, 1.0, FilterOrder::TopKFirst), [0, 1, 2, 3], "the lower id among equals");
+        assert_eq!(kept(0, 0.6, FilterOrder::TopKFirst), [0, 1], "the token that crosses the line is kept");
+        assert_eq!(kept(0, 1e-9, FilterOrder::TopKFirst), [0]);
+        // Of the top 3 the first holds 4/7, so that 0.55 is reached by it alone; of all it holds 1/2.
+        assert_eq!(kept(3, 0.55, FilterOrder::TopKFirst), [0]);
+        assert_eq!(kept(3, 0.55, FilterOrder::TopPFirst), [0, 1]);
+    }
+
+    #[test]
+    fn edits_come_first_and_in_order() {
+        let logits = [2.0, -2.0, 1.0];
+        let edited = |edits: &[(u32, Edit)], banned: &[u32]| {
+            scan(&RowRule { edits: edits.into(), banned: banned.into(), ..greedy(MASK) }, &logits, 3).map(|s| s.token)
+        };
+        assert_eq!(edited(&[], &[]), Some(0));
+        assert_eq!(edited(&[(0, Edit::Penalty(4.0))], &[]), Some(2));
+        assert_eq!(edited(&[(0, Edit::Penalty(4.0)), (0, Edit::Add(1.0))], &[]), Some(0));
+        assert_eq!(edited(&[(1, Edit::Penalty(0.1)), (1, Edit::Add(5.0))], &[]), Some(1), "a negative logit is multiplied");
+        assert_eq!(edited(&[], &[0, 2]), Some(1));
+        assert_eq!(edited(&[(9, Edit::Add(5.0))], &[8]), Some(0), "ids of other tiles");
+        assert_eq!(edited(&[], &[0, 1, 2]), None, "nothing is left to draw");
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_noticed() {
+        for bad in [f32::NAN, f32::INFINITY] {
+            for temperature in [0.0, 1.0] {
+                for top_k in [0, 3] {
+                    let rule = RowRule { temperature, top_k, ..greedy(MASK) };
+                    assert_eq!(scan(&rule, &[1.0, bad, 2.0, 0.0], 2), None, "{bad} {temperature} {top_k}");
+                }
+            }
+        }
+        let rule = RowRule { drawable: 2, ..greedy(MASK) };
+        assert_eq!(scan(&rule, &[1.0, 0.5, 9.0], 2).map(|s| s.token), Some(0), "ids that no token has are not drawn");
+    }
+}

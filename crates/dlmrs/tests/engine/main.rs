@@ -1,4 +1,5 @@
 //! The engine: where texts end, what is reported, what is refused, and that a request's result depends on the request alone.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // tests
 
 mod batch;
 mod common;

@@ -30,7 +30,9 @@ fn prompts() {
 fn the_longest_sequence() {
     let llm = golden("sdar");
     for length in [4, 32] {
-        for (prompt, max_tokens, fits) in [(1015, 8, true), (1016, 8, true), (1017, 8, false), (1023, 1, true), (1024, 0, true), (1024, 1, false)] {
+        for (prompt, max_tokens, fits) in
+            [(1015, 8, true), (1016, 8, true), (1017, 8, false), (1023, 1, true), (1024, 0, true), (1024, 1, false)]
+        {
             let params = SamplingParams { ignore_eos: true, ..params(max_tokens) };
             let r = Request { decoding: block(length), ..request(vec![1; prompt], params) };
             match fits {

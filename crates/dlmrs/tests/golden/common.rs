@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dlmrs::{Backend, LoadOptions, Llm, Overrides};
+use dlmrs::{Backend, Llm, LoadOptions, Overrides};
 use serde_json::Value;
 
 pub(crate) const BACKENDS: [Backend; 2] = [Backend::Kernels, Backend::Plain];

@@ -104,7 +104,14 @@ fn taus(case: &Value) -> Vec<i64> {
 
 /// Rows of a verification: copies of the block one after the other; `sees` is asked for (copy, slot) and (copy, slot), and says
 /// whether the first sees the second.
-fn verify(llm: &Llm, case: &Value, copies: usize, tokens: Vec<u32>, sees: impl Fn(usize, usize, usize, usize) -> bool, read: usize) -> Vec<Vec<f32>> {
+fn verify(
+    llm: &Llm,
+    case: &Value,
+    copies: usize,
+    tokens: Vec<u32>,
+    sees: impl Fn(usize, usize, usize, usize) -> bool,
+    read: usize,
+) -> Vec<Vec<f32>> {
     let (prefix, block) = (ids(&case["prefix_ids"]), size(case, "block_length"));
     let mut cache = prefilled(llm, &prefix, block);
     let (p, n) = (prefix.len(), copies * block);
