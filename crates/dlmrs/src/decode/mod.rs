@@ -42,11 +42,11 @@ impl PassKind {
 /// Rows of a pass by what each serves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowCounts {
-    /// Rows of the prompt that go into the cache, or stand in a canvas that is not cached.
+    /// Rows of the prompt on their way into the cache.
     pub prefill: usize,
     /// Rows of finished blocks on their way into the cache.
     pub commit: usize,
-    /// Rows of the block (or canvas) that is being decided.
+    /// Rows of the block that is being decided; without a cache, of the whole canvas.
     pub denoise: usize,
 }
 
