@@ -35,6 +35,7 @@ class LLM:
         max_model_len: int | None = None,
         mask_token_id: int | None = None,
         block_length: int | None = None,
+        stop_token_ids: Sequence[int] | None = None,
         backend: str = "auto",
     ) -> Self: ...
     def generate(
@@ -118,5 +119,6 @@ def inspect(
     max_model_len: int | None = None,
     mask_token_id: int | None = None,
     block_length: int | None = None,
+    stop_token_ids: Sequence[int] | None = None,
 ) -> dict[str, Any]: ...
 def run_cli(args: Sequence[str], /) -> int: ...

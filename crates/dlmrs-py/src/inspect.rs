@@ -1,8 +1,6 @@
 //! What a checkpoint is, without loading it.
 
-use dlmrs::checkpoint;
-use dlmrs::tokenizer::Tokenizer;
-use dlmrs::{Folder, Overrides};
+use dlmrs::{Llm, Overrides};
 use pyo3::prelude::*;
 
 use crate::errors::Result;
@@ -12,7 +10,7 @@ use crate::{json, value};
 #[pyfunction]
 pub(crate) fn bundled_models() -> Vec<&'static str> {
     #[cfg(feature = "bundled")]
-    return checkpoint::bundled::NAMES.to_vec();
+    return dlmrs::checkpoint::bundled::NAMES.to_vec();
     #[cfg(not(feature = "bundled"))]
     return Vec::new();
 }
@@ -20,22 +18,17 @@ pub(crate) fn bundled_models() -> Vec<&'static str> {
 /// What a checkpoint is, from its config and the headers of its weights: family, sizes, memory, mask token, block length, stop tokens
 /// and where each was found. Nothing is loaded.
 #[pyfunction]
-#[pyo3(signature = (model, *, max_model_len=None, mask_token_id=None, block_length=None))]
+#[pyo3(signature = (model, *, max_model_len=None, mask_token_id=None, block_length=None, stop_token_ids=None))]
 pub(crate) fn inspect<'py>(
     model: &Bound<'py, PyAny>,
     max_model_len: Option<&Bound<'py, PyAny>>,
     mask_token_id: Option<&Bound<'py, PyAny>>,
     block_length: Option<&Bound<'py, PyAny>>,
+    stop_token_ids: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let py = model.py();
-    let (name, overrides) = (path(model)?, overrides(max_model_len, mask_token_id, block_length)?);
-    let report = py.detach(|| {
-        let folder = Folder::open(&name)?;
-        let tokenizer = Tokenizer::from_files(&folder)?;
-        let mask = tokenizer.as_ref().and_then(Tokenizer::mask_token_id);
-        let eos = tokenizer.as_ref().and_then(Tokenizer::eos_token_id);
-        checkpoint::inspect(&folder, &overrides, mask, eos)
-    })?;
+    let (name, overrides) = (path(model)?, overrides(max_model_len, mask_token_id, block_length, stop_token_ids)?);
+    let report = py.detach(|| Llm::inspect(&name, &overrides))?;
     let report = serde_json::to_value(report).map_err(|error| dlmrs::Error::checkpoint(name, error.to_string()))?;
     Ok(json::to_python(py, &report)?)
 }
@@ -52,10 +45,12 @@ pub(crate) fn overrides(
     max_model_len: Option<&Bound<'_, PyAny>>,
     mask_token_id: Option<&Bound<'_, PyAny>>,
     block_length: Option<&Bound<'_, PyAny>>,
+    stop_token_ids: Option<&Bound<'_, PyAny>>,
 ) -> Result<Overrides> {
     Ok(Overrides {
         mask_token_id: value::given(mask_token_id, |id| value::id("mask_token_id", id))?,
         block_length: value::given(block_length, |length| value::count("block_length", length))?,
+        stop_token_ids: value::given(stop_token_ids, |ids| value::ids("stop_token_ids", ids))?,
         max_model_len: value::given(max_model_len, |length| value::count("max_model_len", length))?,
     })
 }

@@ -23,7 +23,7 @@ use crate::{decoding, generate, inspect, output, params, prompts, value};
 /// dtype: "f32", "bf16", "f16" or "auto" (f32 on a CPU, elsewhere as stored); a CPU takes f32 only.
 /// threads: on the CPU; None is as many as the process may use. The result does not depend on it.
 /// max_model_len: the longest prompt and answer together; None is the checkpoint's, which is also the most.
-/// mask_token_id, block_length: None is what the checkpoint or its family says (see dlmrs.inspect).
+/// mask_token_id, block_length, stop_token_ids: None is what the checkpoint or its family says (see dlmrs.inspect).
 /// backend: "kernels" (this engine's own, CPU only), "plain" (Candle's operations) or "auto".
 #[pyclass(frozen, weakref, module = "dlmrs", name = "LLM")]
 pub(crate) struct Llm {
@@ -58,9 +58,9 @@ fn choice(name: &str, word: Option<&Bound<'_, PyAny>>) -> Result<String> {
 impl Llm {
     #[new]
     #[pyo3(
-        signature = (model, *, device=None, dtype=None, threads=None, max_model_len=None, mask_token_id=None, block_length=None, backend=None),
+        signature = (model, *, device=None, dtype=None, threads=None, max_model_len=None, mask_token_id=None, block_length=None, stop_token_ids=None, backend=None),
         text_signature = "(model, *, device='auto', dtype='auto', threads=None, max_model_len=None, mask_token_id=None, \
-                          block_length=None, backend='auto')"
+                          block_length=None, stop_token_ids=None, backend='auto')"
     )]
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -71,10 +71,11 @@ impl Llm {
         max_model_len: Option<&Bound<'_, PyAny>>,
         mask_token_id: Option<&Bound<'_, PyAny>>,
         block_length: Option<&Bound<'_, PyAny>>,
+        stop_token_ids: Option<&Bound<'_, PyAny>>,
         backend: Option<&Bound<'_, PyAny>>,
     ) -> Result<Self> {
         let name = inspect::path(model)?;
-        let overrides = inspect::overrides(max_model_len, mask_token_id, block_length)?;
+        let overrides = inspect::overrides(max_model_len, mask_token_id, block_length, stop_token_ids)?;
         let options = LoadOptions {
             device: choice("device", device)?,
             dtype: choice("dtype", dtype)?.parse()?,

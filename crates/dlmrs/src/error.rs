@@ -84,7 +84,9 @@ pub enum Error {
         message: String,
     },
     /// An arithmetic result is not a number, with the place where it was noticed.
-    #[error("{place} holds {found}: the weights or the arithmetic are broken")]
+    #[error(
+        "{place} holds {found}: the weights are broken, or a setting (logit_bias, repetition_penalty, cfg_scale) is beyond the range of f32"
+    )]
     NotFinite {
         /// A tensor with its file, or a layer.
         place: String,

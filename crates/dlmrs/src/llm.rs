@@ -1,8 +1,9 @@
 //! A model with its tokenizer and what its checkpoint leaves to defaults: what a caller loads once and then generates with.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::checkpoint::{Facts, Family, Folder, ModelConfig, NativeAttention, Overrides, facts};
+use crate::checkpoint::{Facts, Family, Folder, ModelConfig, NativeAttention, Overrides, Report, facts, inspect};
 use crate::decode::{BlockDiffusion, Canvas, Decoding};
 use crate::engine::{Engine, Event, Output, Request, RequestId};
 use crate::error::{Error, Result};
@@ -25,9 +26,7 @@ impl Llm {
     pub fn load(name: &str, options: &LoadOptions, overrides: &Overrides) -> Result<Arc<Self>> {
         let folder = Folder::open(name)?;
         let config = ModelConfig::read(&folder)?;
-        let tokenizer = Tokenizer::from_files(&folder)?;
-        let mask = tokenizer.as_ref().and_then(Tokenizer::mask_token_id);
-        let eos = tokenizer.as_ref().and_then(Tokenizer::eos_token_id);
+        let (tokenizer, mask, eos) = tokenizer(&folder)?;
         let settled = facts(&folder, &config, mask, eos, overrides)?;
         let own = facts(&folder, &config, mask, eos, &Overrides { block_length: None, ..overrides.clone() })?;
         let tokenizer = tokenizer.map(|t| t.with_mask_token_id(settled.mask_token_id)).transpose()?;
@@ -38,6 +37,13 @@ impl Llm {
             trained_block_length: own.block_length.filter(|_| own.block_length_baked),
             facts: settled,
         }))
+    }
+
+    /// Describes a checkpoint as [`Self::load`] would find it, without reading a weight.
+    pub fn inspect(name: &str, overrides: &Overrides) -> Result<Report> {
+        let folder = Folder::open(name)?;
+        let (_, mask, eos) = tokenizer(&folder)?;
+        inspect(&folder, overrides, mask, eos)
     }
 
     /// The folder's last name, or the bundled model's.
@@ -68,6 +74,13 @@ impl Llm {
     /// The tokenizer, or an error that says there is none.
     pub fn require_tokenizer(&self) -> Result<&Tokenizer> {
         self.tokenizer.as_ref().ok_or_else(|| Error::Tokenizer(format!("{} has none; give token ids instead of text", self.name)))
+    }
+
+    /// The end of a text, which `logits_eos_inf` bans: what `config.json` calls so, else `<|endoftext|>`, else the tokenizer's.
+    pub(crate) fn eos_token_id(&self) -> Option<u32> {
+        let named = self.config().eos_token_ids.first().copied();
+        let tokenizer = || self.tokenizer.as_ref().and_then(|t| t.token_to_id("<|endoftext|>").or_else(|| t.eos_token_id()));
+        named.or_else(tokenizer)
     }
 
     /// The way of decoding that the model is made for.
@@ -107,7 +120,8 @@ impl Llm {
         Engine::new(self.clone())
     }
 
-    /// Runs requests together and gives their outputs in order. `watch` sees every event but the last of each request, with the
+    /// Runs requests together and gives their outputs in order; an error of one request ends the call (the engine itself goes on with
+    /// the others, see [`Event::Failed`]). `watch` sees every event but the last of each request, with the
     /// request's number in `requests`, and may stop everything by returning false.
     pub fn generate(self: &Arc<Self>, requests: Vec<Request>, mut watch: impl FnMut(usize, &Event) -> bool) -> Result<Vec<Output>> {
         self.generate_with(requests, &mut watch, || true)
@@ -124,7 +138,8 @@ impl Llm {
         let n = requests.len();
         let submit = |(i, request)| engine.submit(request).map_err(|error| of_several(error, i, n));
         let ids: Vec<RequestId> = requests.into_iter().enumerate().map(submit).collect::<Result<_>>()?;
-        let number = |id: RequestId| ids.iter().position(|&known| known == id).unwrap_or(0);
+        let numbers: HashMap<RequestId, usize> = ids.iter().enumerate().map(|(i, &id)| (id, i)).collect();
+        let number = |id: RequestId| numbers.get(&id).copied().unwrap_or(0);
         let mut outputs: Vec<Option<Output>> = ids.iter().map(|_| None).collect();
         while !engine.is_idle() {
             if !go_on() {
@@ -133,7 +148,7 @@ impl Llm {
             for event in engine.step()? {
                 match event {
                     Event::Finished { id, output } => outputs[number(id)] = Some(*output),
-                    Event::Failed { error, .. } => return Err(error),
+                    Event::Failed { id, error } => return Err(of_several(error, number(id), n)),
                     Event::Revealed { id, .. } | Event::Committed { id, .. } => {
                         if !watch(number(id), &event) {
                             return Err(Error::Interrupted);
@@ -168,8 +183,16 @@ impl Llm {
         }
         let mut cache = self.model.new_cache();
         let hidden = self.model.forward(&mut [(pass, &mut cache)])?;
-        (0..hidden.len()).map(|row| hidden.row(row)).collect()
+        hidden.rows()
     }
+}
+
+/// A folder's tokenizer, and its ids of the mask and of the end of sequence.
+fn tokenizer(folder: &Folder) -> Result<(Option<Tokenizer>, Option<u32>, Option<u32>)> {
+    let tokenizer = Tokenizer::from_files(folder)?;
+    let ids = |t: &Tokenizer| (t.mask_token_id(), t.eos_token_id());
+    let (mask, eos) = tokenizer.as_ref().map_or((None, None), ids);
+    Ok((tokenizer, mask, eos))
 }
 
 /// Says which of several requests an error is about.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::decode::temperature;
 use crate::error::{Error, Result};
 
 /// Settings of one request. The defaults are greedy decoding of at most 256 tokens.
@@ -55,9 +56,7 @@ impl Default for SamplingParams {
 impl SamplingParams {
     /// Checks every value that can be checked without a prompt; `vocab` is the size of the model's vocabulary.
     pub fn validate(&self, vocab: usize) -> Result<()> {
-        if !(self.temperature >= 0.0 && self.temperature.is_finite()) {
-            return Err(Error::input("temperature", format!("is {}; a number of at least 0 is needed (0 is greedy)", self.temperature)));
-        }
+        temperature("temperature", self.temperature, "greedy")?;
         if !(self.top_p > 0.0 && self.top_p <= 1.0) {
             return Err(Error::input("top_p", format!("is {}; a number above 0 and up to 1 is needed (1 is off)", self.top_p)));
         }

@@ -224,7 +224,11 @@ proptest! {
     ) {
         decoding.validate().unwrap();
         let task = Task { dream, shift: dream, ..task(prompt, max_tokens) };
-        let length = decoding.canvas_length(task.prompt.len(), max_tokens, Some(4));
+        let wanted = task.prompt.len() + max_tokens;
+        let length = match &decoding {
+            Decoding::Block(b) => wanted.next_multiple_of(b.block_length.unwrap_or(4)),
+            Decoding::Canvas(_) => wanted,
+        };
         let open = max_tokens > 0 || task.prompt.contains(&MASK);
         let mut decoder = decoding.decoder(task);
         prop_assert!(!open || decoder.canvas().len() == length);

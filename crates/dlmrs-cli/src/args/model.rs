@@ -38,6 +38,9 @@ pub(crate) struct OverrideArgs {
     /// The token that marks an undecided slot, for models that do not name it
     #[arg(long, value_name = "ID")]
     mask_token_id: Option<u32>,
+    /// A token that ends an answer, in place of all that the model names (may be repeated)
+    #[arg(long = "stop-token-id", value_name = "ID")]
+    stop_token_ids: Option<Vec<u32>>,
     /// The longest sequence, prompt and answer together, up to the model's own
     #[arg(long, value_name = "N")]
     max_model_len: Option<usize>,
@@ -46,6 +49,11 @@ pub(crate) struct OverrideArgs {
 impl OverrideArgs {
     /// As the library wants them.
     pub(crate) fn overrides(&self) -> Overrides {
-        Overrides { mask_token_id: self.mask_token_id, block_length: None, max_model_len: self.max_model_len }
+        Overrides {
+            mask_token_id: self.mask_token_id,
+            block_length: None,
+            stop_token_ids: self.stop_token_ids.clone(),
+            max_model_len: self.max_model_len,
+        }
     }
 }

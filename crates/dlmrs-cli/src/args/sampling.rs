@@ -34,6 +34,17 @@ pub(crate) struct SamplingArgs {
     /// Above 1 makes tokens that are there already less probable; 1 is off
     #[arg(long, value_name = "R", default_value_t = 1.0, allow_negative_numbers = true)]
     repetition_penalty: f32,
+    /// Adds to the logit of a token, as in 42=-1.5 (may be repeated)
+    #[arg(long, value_name = "ID=BIAS", value_parser = bias, allow_hyphen_values = true)]
+    logit_bias: Vec<(u32, f32)>,
+    /// A token that is never drawn (may be repeated)
+    #[arg(long = "ban-token-id", value_name = "ID")]
+    banned_token_ids: Vec<u32>,
+}
+
+fn bias(text: &str) -> Result<(u32, f32), String> {
+    let parts = text.split_once('=').and_then(|(id, bias)| Some((id.parse().ok()?, bias.parse().ok()?)));
+    parts.ok_or_else(|| "a token id, an equals sign and a number are needed, as in 42=-1.5".into())
 }
 
 impl SamplingArgs {
@@ -49,6 +60,8 @@ impl SamplingArgs {
             stop: self.stop.clone(),
             ignore_eos: self.ignore_eos,
             repetition_penalty: self.repetition_penalty,
+            logit_bias: self.logit_bias.iter().copied().collect(),
+            banned_token_ids: self.banned_token_ids.clone(),
             ..SamplingParams::default()
         }
     }

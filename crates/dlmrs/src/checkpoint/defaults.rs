@@ -23,6 +23,8 @@ pub struct Overrides {
     pub mask_token_id: Option<u32>,
     /// The block length.
     pub block_length: Option<usize>,
+    /// The tokens that end an answer, in place of all that the checkpoint and its family say; may be empty.
+    pub stop_token_ids: Option<Vec<u32>>,
     /// The longest sequence that is to be allowed; at most the model's own.
     pub max_model_len: Option<usize>,
 }
@@ -85,7 +87,7 @@ pub fn facts(
             ),
         ));
     };
-    let (stop_token_ids, stop_token_ids_from) = stop_tokens(folder, config, tokenizer_eos)?;
+    let (stop_token_ids, stop_token_ids_from) = stop_tokens(folder, config, tokenizer_eos, overrides)?;
     if stop_token_ids.contains(&mask_token_id) {
         return Err(Error::input(
             "mask_token_id",
@@ -131,7 +133,21 @@ pub(super) fn mask_token(
 
 /// The stop tokens and where they were found. What the family is known to end a turn with always counts too, as far as the vocabulary
 /// reaches: LLaDA's files name the end of text and not the end of a turn.
-pub(super) fn stop_tokens(folder: &Folder, config: &ModelConfig, tokenizer: Option<u32>) -> Result<(Vec<u32>, &'static str)> {
+pub(super) fn stop_tokens(
+    folder: &Folder,
+    config: &ModelConfig,
+    tokenizer: Option<u32>,
+    overrides: &Overrides,
+) -> Result<(Vec<u32>, &'static str)> {
+    if let Some(given) = &overrides.stop_token_ids {
+        let mut ids = given.clone();
+        ids.sort_unstable();
+        ids.dedup();
+        for id in &ids {
+            within(*id, config).map_err(|message| Error::input("stop_token_ids", message))?;
+        }
+        return Ok((ids, CALLER));
+    }
     let (mut ids, from) = named_stop_tokens(folder, config, tokenizer)?;
     let family = table(config.family).stops.iter().copied().filter(|id| within(*id, config).is_ok());
     let more: Vec<u32> = family.filter(|id| !ids.contains(id)).collect();

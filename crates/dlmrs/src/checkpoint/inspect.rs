@@ -98,7 +98,7 @@ pub fn inspect(folder: &Folder, overrides: &Overrides, tokenizer_mask_id: Option
     let parameters = weights.as_ref().map_or(config.parameters(), |weights| weights.parameters);
     let (block_length, block_from) = defaults::block_length(folder, &config, overrides)?;
     let mask = defaults::mask_token(folder, &config, tokenizer_mask_id, overrides)?;
-    let stops = defaults::stop_tokens(folder, &config, tokenizer_eos)?;
+    let stops = defaults::stop_tokens(folder, &config, tokenizer_eos, overrides)?;
     let longest = defaults::max_model_len(&config, overrides)?;
     Ok(Report {
         model: folder.path().display().to_string(),

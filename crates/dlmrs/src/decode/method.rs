@@ -152,6 +152,31 @@ impl Default for Canvas {
     }
 }
 
+impl Canvas {
+    /// Refuses settings that would have no effect; `dream` says whether Dream's schedule is the default.
+    pub(crate) fn check_together(&self, dream: bool) -> Result<()> {
+        let refuse = |name: &str, message: &str| Err(Error::input(name, message));
+        let scheduled = self.threshold.is_none() && (self.alg.is_some() || dream);
+        if self.threshold.is_some() && self.alg.is_some() {
+            return refuse("alg", "has no effect with a threshold; leave one of them out");
+        }
+        if self.strategy == Remasking::Random && scheduled {
+            return refuse("strategy", "'random' has no effect with Dream's schedules; use alg=\"origin\", or give a threshold");
+        }
+        if !scheduled && (self.alg_temp > 0.0 || self.eps != Self::default().eps) {
+            return refuse("alg_temp", "and eps have an effect with one of Dream's schedules only; give alg");
+        }
+        let origin = scheduled && self.alg == Some(DreamAlg::Origin);
+        if origin && self.alg_temp > 0.0 {
+            return refuse("alg_temp", "has no effect with alg=\"origin\", which draws its slots anyway; leave one of them out");
+        }
+        if self.confidence_eos_eot_inf && (origin || self.strategy == Remasking::Random && self.threshold.is_none()) {
+            return refuse("confidence_eos_eot_inf", "has no effect where slots are drawn at random (strategy=\"random\", alg=\"origin\")");
+        }
+        Ok(())
+    }
+}
+
 /// What a decoder has to know of the request and of the model.
 #[derive(Clone, Debug)]
 pub struct Task {
@@ -195,7 +220,7 @@ impl Decoding {
         match self {
             Self::Block(b) => {
                 positive("block_length", b.block_length)?;
-                positive("steps", b.steps)?;
+                steps(b.steps)?;
                 number("threshold", b.threshold)?;
                 match b.entropy_bound {
                     Some(bound) if bound.is_nan() || bound < 0.0 => {
@@ -206,29 +231,17 @@ impl Decoding {
             }
             Self::Canvas(c) => {
                 positive("block_length", c.block_length)?;
-                positive("steps", c.steps)?;
+                steps(c.steps)?;
                 number("threshold", c.threshold)?;
-                for (name, value) in [("cfg_scale", c.cfg_scale), ("alg_temp", c.alg_temp)] {
-                    if !(value >= 0.0 && value.is_finite()) {
-                        return Err(Error::input(name, format!("is {value}; a number of at least 0 is needed (0 is off)")));
-                    }
+                if !(c.cfg_scale >= 0.0 && c.cfg_scale.is_finite()) {
+                    return Err(Error::input("cfg_scale", format!("is {}; a number of at least 0 is needed (0 is off)", c.cfg_scale)));
                 }
+                temperature("alg_temp", c.alg_temp, "off")?;
                 if !(c.eps > 0.0 && c.eps < 1.0) {
                     return Err(Error::input("eps", format!("is {}; a number between 0 and 1 is needed", c.eps)));
                 }
                 Ok(())
             }
-        }
-    }
-
-    /// How many positions the canvas of a task takes.
-    pub fn canvas_length(&self, prompt: usize, max_tokens: usize, block_length: Option<usize>) -> usize {
-        match self {
-            Self::Block(b) => {
-                let b = b.block_length.or(block_length).unwrap_or(1).max(1);
-                (prompt + max_tokens).div_ceil(b) * b
-            }
-            Self::Canvas(_) => prompt + max_tokens,
         }
     }
 
@@ -239,6 +252,24 @@ impl Decoding {
             Self::Canvas(settings) => Box::new(CanvasDecoder::new(settings, task)),
         }
     }
+}
+
+/// Far more than there are positions; it bounds the tables of a schedule.
+const MOST_STEPS: usize = 1 << 16;
+
+fn steps(value: Option<usize>) -> Result<()> {
+    match value {
+        Some(value) if value > MOST_STEPS => Err(Error::input("steps", format!("is {value}; at most {MOST_STEPS} are possible"))),
+        _ => positive("steps", value),
+    }
+}
+
+/// Refuses what is not a temperature: below a millionth the division by it leaves the range of f32.
+pub(crate) fn temperature(name: &str, value: f32, zero: &str) -> Result<()> {
+    if value == 0.0 || value >= 1e-6 && value.is_finite() {
+        return Ok(());
+    }
+    Err(Error::input(name, format!("is {value}; 0 ({zero}) or a number of at least 0.000001 is needed")))
 }
 
 fn positive(name: &str, value: Option<usize>) -> Result<()> {

@@ -11,6 +11,7 @@ pub mod schedule;
 
 pub use block::BlockDecoder;
 pub use canvas::CanvasDecoder;
+pub(crate) use method::temperature;
 pub use method::{BlockDiffusion, Canvas, Decoding, DreamAlg, Remasking, Strategy, Task};
 
 use crate::error::Result;

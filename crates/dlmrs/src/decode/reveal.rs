@@ -31,8 +31,9 @@ pub fn above_or_top(candidates: &[Candidate], threshold: f32, n: usize) -> Chose
     if above.len() < n {
         return top(candidates, n);
     }
-    let first = &ranked(candidates)[..n];
-    above.into_iter().map(|i| (i, if first.contains(&i) { How::Ranked } else { How::Bound })).collect()
+    let mut how = vec![How::Bound; candidates.len()];
+    ranked(candidates).into_iter().take(n).for_each(|i| how[i] = How::Ranked);
+    above.into_iter().map(|i| (i, how[i])).collect()
 }
 
 /// The canvas decoders' rule: all scores of at least `threshold`, and always the highest.

@@ -1,5 +1,6 @@
 //! The sampling rule of each slot of one request.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::method::Task;
@@ -12,8 +13,8 @@ pub(super) struct Rules {
     penalty: f32,
     stop_token_ids: Arc<[u32]>,
     none: Arc<[u32]>,
-    /// Stop ids are banned before this place (`min_tokens`).
-    stops_from: usize,
+    /// Where stop ids are banned (`min_tokens`): the first places of the answer, not the masks of the prompt.
+    no_stops: Range<usize>,
 }
 
 impl Rules {
@@ -43,7 +44,7 @@ impl Rules {
             penalty: params.repetition_penalty,
             stop_token_ids: task.stop_token_ids.clone().into(),
             none,
-            stops_from: if params.ignore_eos { 0 } else { task.prompt.len() + params.min_tokens },
+            no_stops: if params.ignore_eos { 0..0 } else { task.prompt.len()..task.prompt.len() + params.min_tokens },
         }
     }
 
@@ -61,7 +62,7 @@ impl Rules {
 
     /// The rule for the slot at `position`.
     pub(super) fn at(&self, position: usize) -> RowRule {
-        let banned = if position < self.stops_from { &self.stop_token_ids } else { &self.none };
+        let banned = if self.no_stops.contains(&position) { &self.stop_token_ids } else { &self.none };
         RowRule { position: position as u32, banned: banned.clone(), ..self.template.clone() }
     }
 }

@@ -11,11 +11,11 @@ pub struct RequestId(pub(super) u64);
 /// Something that happened to a request during a step.
 #[derive(Debug)]
 pub enum Event {
-    /// Slots were decided, in the pass with this number (from 1).
+    /// Slots were decided, after so many passes of the request (with guidance two of them a step).
     Revealed {
         /// The request.
         id: RequestId,
-        /// Which pass of the request.
+        /// Passes of the request so far.
         pass: usize,
         /// The slots.
         slots: Vec<Revealed>,

@@ -25,6 +25,10 @@ use request::Active;
 /// Rows that one forward takes at most, unless a single request needs more. It bounds the memory for activations.
 const ROWS: usize = 4096;
 
+/// Positions that the canvases of all started requests take together, unless a single one is longer. It bounds the memory for caches:
+/// what does not fit waits until others have finished.
+const POSITIONS: usize = 16_384;
+
 /// A batch of requests over one model.
 pub struct Engine {
     llm: Arc<Llm>,
@@ -81,10 +85,9 @@ impl Engine {
 
     /// Removes requests that have ended, and says so.
     fn retire(&mut self, events: &mut Vec<Event>) {
-        let llm = &self.llm;
         self.active.retain_mut(|active| match active.ending() {
             Some(reason) => {
-                active.finish(llm, reason, events);
+                active.finish(reason, events);
                 false
             }
             None => true,
@@ -92,14 +95,23 @@ impl Engine {
     }
 
     fn advance(&mut self, events: &mut Vec<Event>) -> Result<()> {
-        let mut rows = 0;
+        let (mut rows, mut positions) = (0, 0);
         let mut turns: Vec<Turn<'_>> = Vec::new();
         let mut failed = Vec::new();
         for active in &mut self.active {
+            let length = active.decoder.canvas().len();
+            if !active.started && positions > 0 && positions + length > POSITIONS {
+                continue;
+            }
             active.waited = rows > 0 && rows + active.decoder.next_rows() > ROWS;
+            if active.waited && !active.started {
+                continue;
+            }
+            positions += length;
             if active.waited {
                 continue;
             }
+            active.started = true;
             match active.decoder.next() {
                 Ok(wishes) => {
                     rows += wishes.iter().map(|w| w.pass.rows()).sum::<usize>();
@@ -121,7 +133,8 @@ impl Engine {
                 failed.push((id, error));
             }
         }
-        self.active.sort_by_key(|active| !active.waited); // stable: who had to wait comes first the next time
+        // Stable: who has started goes on before others start, and of those who had to wait comes first the next time.
+        self.active.sort_by_key(|active| (!active.started, !active.waited));
         for (id, error) in failed {
             self.active.retain(|a| a.id != id);
             events.push(Event::Failed { id, error });

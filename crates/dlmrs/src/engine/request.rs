@@ -33,6 +33,8 @@ pub(super) struct Active {
     pub(super) cancelled: bool,
     /// It did not fit into the last forward.
     pub(super) waited: bool,
+    /// It has been in a forward, so that its caches hold something.
+    pub(super) started: bool,
     prompt: Vec<u32>,
     mask_token_id: u32,
     max_tokens: usize,
@@ -41,7 +43,7 @@ pub(super) struct Active {
     /// Slots before this place of the canvas are known to be decided.
     decided: usize,
     warnings: Vec<String>,
-    started: Instant,
+    submitted: Instant,
 }
 
 impl Active {
@@ -54,6 +56,9 @@ impl Active {
         let watch = Watch::new(&params, &stop_token_ids, llm.tokenizer())?;
         let seed = params.seed.unwrap_or_else(rand::random);
         let warnings = warnings(llm, &decoding);
+        for warning in &warnings {
+            tracing::warn!(model = llm.name(), "{warning}");
+        }
         let max_tokens = params.max_tokens;
         let task = Task {
             prompt: prompt.clone(),
@@ -61,7 +66,7 @@ impl Active {
             seed,
             mask_token_id: llm.facts().mask_token_id,
             drawable: llm.tokenizer().map_or(u32::MAX, |t| t.vocab_size()),
-            eos_token_id: llm.config().eos_token_ids.first().copied(),
+            eos_token_id: llm.eos_token_id(),
             stop_token_ids,
             block_length: llm.facts().block_length,
             shift: llm.config().shift,
@@ -78,6 +83,7 @@ impl Active {
             stats: Stats::default(),
             cancelled: false,
             waited: false,
+            started: false,
             prompt,
             mask_token_id: llm.facts().mask_token_id,
             max_tokens,
@@ -85,7 +91,7 @@ impl Active {
             watch,
             decided: 0,
             warnings,
-            started: Instant::now(),
+            submitted: Instant::now(),
         })
     }
 
@@ -112,7 +118,7 @@ impl Active {
         self.decided = masked.map_or(canvas.len(), |n| self.decided + n);
         let from = self.prompt.len();
         if self.decided > from {
-            self.watch.follow(&canvas[from..self.decided.min(from + self.max_tokens)])?;
+            self.watch.follow(&canvas[from..self.decided.min(from + self.max_tokens)]);
         }
         let committed = self.decoder.committed().min(self.decided);
         if committed > from && self.watch.stopped().is_none() && !self.decoder.finished() {
@@ -125,21 +131,14 @@ impl Active {
     }
 
     /// Reports the rest and the result.
-    pub(super) fn finish(&mut self, llm: &Llm, reason: FinishReason, events: &mut Vec<Event>) {
-        // Only an id that no token has can fail here, and such ids are not drawn.
-        if let Err(error) = self.watch.close() {
-            events.push(Event::Failed { id: self.id, error });
-            return;
-        }
+    pub(super) fn finish(&mut self, reason: FinishReason, events: &mut Vec<Event>) {
+        self.watch.close();
         let (token_ids, text) = self.watch.take(usize::MAX, true);
         if !token_ids.is_empty() || !text.is_empty() {
             events.push(Event::Committed { id: self.id, token_ids, text });
         }
         self.stats.tokens = self.watch.tokens().len();
-        self.stats.total = self.started.elapsed();
-        for warning in &self.warnings {
-            tracing::warn!(model = llm.name(), "{warning}");
-        }
+        self.stats.total = self.submitted.elapsed();
         let output = Output {
             text: self.watch.text().to_string(),
             token_ids: self.watch.tokens().to_vec(),
@@ -186,6 +185,12 @@ fn check(llm: &Llm, prompt: &[u32], params: &SamplingParams, decoding: &Decoding
         };
         let message = format!("is {}, but {} is {kind}; use {}", decoding.name(), llm.name(), right.name());
         return Err(Error::input("decoding", message));
+    }
+    if let Decoding::Canvas(canvas) = decoding {
+        canvas.check_together(llm.is_dream())?;
+        if canvas.logits_eos_inf && llm.eos_token_id().is_none() {
+            return Err(Error::input("logits_eos_inf", format!("{} names no end-of-text token that could be banned", llm.name())));
+        }
     }
     let block_length = match decoding {
         Decoding::Block(b) => b.block_length,

@@ -33,7 +33,7 @@ impl Stats {
             self.rows.prefill += wish.rows.prefill;
             self.rows.commit += wish.rows.commit;
             self.rows.denoise += wish.rows.denoise;
-            self.scanned_rows += wish.scans.len();
+            self.scanned_rows += wish.scans.len() + wish.scans.iter().filter(|scan| scan.guide.is_some()).count();
         }
         self.forward += forward;
         self.scan += scan;

@@ -47,48 +47,47 @@ impl Watch {
         })
     }
 
-    /// Takes the decided tokens from the first slot on; those that it has seen before are passed over. True once the end is found.
-    pub(super) fn follow(&mut self, decided: &[u32]) -> Result<bool> {
+    /// Takes the decided tokens from the first slot on; those that it has seen before are passed over.
+    pub(super) fn follow(&mut self, decided: &[u32]) {
         let mut seen = self.tokens.len();
         while !self.ended && seen < decided.len() {
-            self.push(decided[seen])?;
+            self.push(decided[seen]);
             seen += 1;
         }
-        Ok(self.stop.is_some())
     }
 
-    fn push(&mut self, token: u32) -> Result<()> {
+    fn push(&mut self, token: u32) {
         if self.stop_token_ids.contains(&token) && self.tokens.len() >= self.min_tokens {
             self.stop = Some(StopCause::Token(token));
             self.ended = true;
-            return self.flush();
+            self.flush();
+            return;
         }
         if let Some(stream) = &mut self.stream {
-            self.text += &stream.push(&[token])?;
+            // An id that no token has (a gap in the vocabulary) has no text.
+            self.text += &stream.push(&[token]).unwrap_or_default();
         }
         self.tokens.push(token);
         self.ends.push(self.text.len());
         if self.tokens.len() >= self.min_tokens && self.cut() {
             self.ended = true;
-            return Ok(());
+            return;
         }
         if self.tokens.len() == self.max_tokens {
             self.ended = true;
-            self.flush()?;
+            self.flush();
             self.cut();
         }
-        Ok(())
     }
 
     /// The bytes of an unfinished character, at the end.
-    fn flush(&mut self) -> Result<()> {
+    fn flush(&mut self) {
         if let Some(stream) = &mut self.stream {
-            self.text += &stream.finish()?;
+            self.text += &stream.finish().unwrap_or_default();
             if let Some(end) = self.ends.last_mut() {
                 *end = self.text.len();
             }
         }
-        Ok(())
     }
 
     /// Looks for a stop string and cuts the text before the first.
@@ -143,12 +142,11 @@ impl Watch {
     }
 
     /// All tokens and all text so far; ends the text.
-    pub(super) fn close(&mut self) -> Result<()> {
+    pub(super) fn close(&mut self) {
         if !self.ended {
             self.ended = true;
-            self.flush()?;
+            self.flush();
         }
-        Ok(())
     }
 
     pub(super) fn tokens(&self) -> &[u32] {

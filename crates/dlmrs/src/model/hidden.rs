@@ -7,7 +7,7 @@ use candle_core::{Device, Tensor};
 use super::check_finite;
 use crate::arithmetic::{Arithmetic, Product};
 use crate::error::{Error, Result};
-use crate::sample::{RowRule, RowStat, RowState};
+use crate::sample::{NoToken, RowRule, RowStat, RowState};
 
 /// Columns of the output head that are computed at a time; a multiple of the kernels' panel width.
 const TILE: usize = 4096;
@@ -79,6 +79,23 @@ impl Hidden {
         Ok(logits)
     }
 
+    /// All rows of logits, [V] each. The head is read once for up to 64 of them.
+    pub fn rows(&self) -> Result<Vec<Vec<f32>>> {
+        let mut all: Vec<Vec<f32>> = vec![Vec::with_capacity(self.vocab); self.len()];
+        for from in (0..self.len()).step_by(ROWS) {
+            let n = ROWS.min(self.len() - from);
+            let x = self.rows.narrow(0, from, n)?.contiguous()?; // [n, C]
+            for (start, end) in tiles(self.vocab) {
+                let logits = self.head.columns(&x, start, end)?; // [n, end - start]
+                for (row, logits) in all[from..from + n].iter_mut().zip(logits.chunks(end - start)) {
+                    row.extend_from_slice(logits);
+                }
+            }
+        }
+        all.iter().try_for_each(|row| check_finite(row, || "a row of logits".into()))?;
+        Ok(all)
+    }
+
     /// The statistics of some rows, in the order of `scans`. The head is read once for up to 64 rows, a tile of the vocabulary at a time;
     /// no tensor of size [rows, V] is made.
     pub fn scan(&self, scans: &[RowScan]) -> Result<Vec<RowStat>> {
@@ -121,7 +138,7 @@ impl Hidden {
         }
         let stat = |(state, scan): (Mutex<RowState<'_>>, &RowScan)| {
             let found = state.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
-            found.ok_or_else(|| no_token(scan))
+            found.map_err(|reason| no_token(reason, scan))
         };
         states.into_iter().zip(scans).map(stat).collect()
     }
@@ -134,8 +151,17 @@ impl Hidden {
     }
 }
 
-fn no_token(scan: &RowScan) -> Error {
-    Error::NotFinite { place: format!("the row of logits for position {}", scan.rule.position), found: "no token that could be drawn" }
+fn no_token(reason: NoToken, scan: &RowScan) -> Error {
+    let position = scan.rule.position;
+    match reason {
+        NoToken::NotFinite => {
+            Error::NotFinite { place: format!("the row of logits for position {position}"), found: "NaN or an infinite value" }
+        }
+        NoToken::AllBanned => {
+            let message = format!("together with logit_bias and min_tokens leaves no token that could be drawn at position {position}");
+            Error::input("banned_token_ids", message)
+        }
+    }
 }
 
 fn tiles(vocab: usize) -> impl Iterator<Item = (usize, usize)> {

@@ -5,5 +5,5 @@ mod row;
 mod rule;
 
 pub use row::RowStat;
-pub(crate) use row::RowState;
+pub(crate) use row::{NoToken, RowState};
 pub use rule::{Confidence, Edit, FilterOrder, RowRule};

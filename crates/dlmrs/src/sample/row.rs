@@ -76,6 +76,15 @@ impl Best {
     }
 }
 
+/// Why a row gave no token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoToken {
+    /// A logit was NaN or infinite.
+    NotFinite,
+    /// Bans left nothing to draw.
+    AllBanned,
+}
+
 /// A row on its way through the tiles.
 pub(crate) struct RowState<'a> {
     rule: &'a RowRule,
@@ -148,23 +157,23 @@ impl<'a> RowState<'a> {
         tile[drawable..].fill(f32::NEG_INFINITY);
     }
 
-    /// What was found; None if a logit was not a number, or if every token was banned.
-    pub(crate) fn finish(mut self) -> Option<RowStat> {
+    /// What was found.
+    pub(crate) fn finish(mut self) -> Result<RowStat, NoToken> {
         if self.rule.needs_whole_row() {
             self.finish_filtered();
         }
         if self.not_finite {
-            return None;
+            return Err(NoToken::NotFinite);
         }
         let (token, logit) = match self.rule.is_greedy() {
             true => (self.best.token, f64::from(self.best.first)),
             false => (self.drawn.1, self.drawn.2),
         };
         if logit == f64::NEG_INFINITY || self.mass.sum <= 0.0 {
-            return None;
+            return Err(NoToken::AllBanned);
         }
         let p = |logit: f32| self.mass.probability(f64::from(logit));
-        Some(RowStat {
+        Ok(RowStat {
             token,
             probability: self.mass.probability(logit) as f32,
             entropy: self.mass.entropy() as f32,
@@ -235,6 +244,7 @@ impl<'a> RowState<'a> {
             let shaped: Vec<f32> = kept.iter().map(|&token| self.row[token as usize]).collect();
             self.measure(&shaped);
             self.rank(0, &shaped);
+            self.best.token = kept.get(self.best.token as usize).copied().unwrap_or_default();
         }
     }
 }
@@ -289,7 +299,7 @@ mod tests {
 
     const MASK: u32 = 7;
 
-    fn scan(rule: &RowRule, logits: &[f32], tile: usize) -> Option<RowStat> {
+    fn scan(rule: &RowRule, logits: &[f32], tile: usize) -> Result<RowStat, NoToken> {
         let mut state = RowState::new(rule, Isa::detect());
         for (i, part) in logits.chunks(tile).enumerate() {
             state.feed((i * tile) as u32, &mut part.to_vec());
@@ -353,7 +363,7 @@ mod tests {
     fn edits_come_first_and_in_order() {
         let logits = [2.0, -2.0, 1.0];
         let edited = |edits: &[(u32, Edit)], banned: &[u32]| {
-            scan(&RowRule { edits: edits.into(), banned: banned.into(), ..greedy(MASK) }, &logits, 3).map(|s| s.token)
+            scan(&RowRule { edits: edits.into(), banned: banned.into(), ..greedy(MASK) }, &logits, 3).map(|s| s.token).ok()
         };
         assert_eq!(edited(&[], &[]), Some(0));
         assert_eq!(edited(&[(0, Edit::Penalty(4.0))], &[]), Some(2));
@@ -370,11 +380,13 @@ mod tests {
             for temperature in [0.0, 1.0] {
                 for top_k in [0, 3] {
                     let rule = RowRule { temperature, top_k, ..greedy(MASK) };
-                    assert_eq!(scan(&rule, &[1.0, bad, 2.0, 0.0], 2), None, "{bad} {temperature} {top_k}");
+                    assert_eq!(scan(&rule, &[1.0, bad, 2.0, 0.0], 2), Err(NoToken::NotFinite), "{bad} {temperature} {top_k}");
                 }
             }
         }
         let rule = RowRule { drawable: 2, ..greedy(MASK) };
-        assert_eq!(scan(&rule, &[1.0, 0.5, 9.0], 2).map(|s| s.token), Some(0), "ids that no token has are not drawn");
+        assert_eq!(scan(&rule, &[1.0, 0.5, 9.0], 2).map(|s| s.token), Ok(0), "ids that no token has are not drawn");
+        let rule = RowRule { drawable: 0, ..greedy(MASK) };
+        assert_eq!(scan(&rule, &[1.0, 0.5, 9.0], 2), Err(NoToken::AllBanned));
     }
 }

@@ -162,10 +162,53 @@ fn a_request_that_cannot_go_on_does_not_take_others_with_it() {
     }
     let (id, error) = failed.unwrap();
     assert_eq!(id, bad);
-    assert!(error.contains("no token that could be drawn"), "{error}");
+    assert!(error.contains("banned_token_ids: ") && error.contains("leaves no token that could be drawn"), "{error}");
     let (id, output) = finished.unwrap();
     assert_eq!(id, good);
     same(&output, &one(&llm, request(vec![1, 2], SamplingParams { ignore_eos: true, ..params(8) })));
+}
+
+/// Of many requests only so many are started that their caches stay bounded, and the others wait; all come out the same.
+#[test]
+fn caches_of_started_requests_are_bounded() {
+    let llm = golden("sdar");
+    let r = |i: u32| Request { decoding: block(4), ..request(vec![i % 300; 900], SamplingParams { ignore_eos: true, ..params(8) }) };
+    let alone = one(&llm, r(39));
+    let mut engine = llm.engine();
+    let last = (0..40).map(|i| engine.submit(r(i)).unwrap()).last().unwrap();
+    let mut started = std::collections::BTreeSet::new();
+    let (mut most, mut finished) = (0, 0);
+    while !engine.is_idle() {
+        for event in engine.step().unwrap() {
+            match event {
+                Event::Revealed { id, .. } => {
+                    started.insert(id);
+                }
+                Event::Finished { id, output } => {
+                    started.remove(&id);
+                    finished += 1;
+                    if id == last {
+                        same(&output, &alone);
+                    }
+                }
+                _ => {}
+            }
+        }
+        most = most.max(started.len());
+    }
+    assert_eq!(finished, 40);
+    assert!((2..=18).contains(&most), "{most} were started at once; 16,384 / 908 = 18");
+}
+
+#[test]
+fn an_error_names_the_request() {
+    let llm = golden("sdar");
+    let good = request(vec![1, 2], SamplingParams { ignore_eos: true, ..params(8) });
+    let run = |bad: Request| llm.generate(vec![good.clone(), bad], |_, _| true).unwrap_err().to_string();
+    assert!(run(request(vec![], params(4))).starts_with("prompt (request 2 of 2): is empty"));
+    let all: Vec<u32> = (0..320).collect();
+    let error = run(request(vec![1, 2], SamplingParams { banned_token_ids: all, ..params(8) }));
+    assert!(error.starts_with("banned_token_ids (request 2 of 2): "), "{error}");
 }
 
 #[test]

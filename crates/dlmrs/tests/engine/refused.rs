@@ -55,8 +55,8 @@ fn values() {
         change(&mut p);
         request(vec![1], p)
     };
-    for value in [-1.0, f32::NAN, f32::INFINITY] {
-        refused(&llm, bad(&|p| p.temperature = value), "temperature", "at least 0");
+    for value in [-1.0, 1e-40, 1e-7, f32::NAN, f32::INFINITY] {
+        refused(&llm, bad(&|p| p.temperature = value), "temperature", "0 (greedy) or a number of at least 0.000001");
     }
     for value in [-0.1, 0.0, 1.1, f32::NAN] {
         refused(&llm, bad(&|p| p.top_p = value), "top_p", "above 0 and up to 1");
@@ -90,11 +90,54 @@ fn methods() {
     refused(&llada, c(&|c| c.threshold = Some(f32::NAN)), "threshold", "NaN");
     refused(&llada, c(&|c| c.cfg_scale = -1.0), "cfg_scale", "at least 0");
     refused(&llada, c(&|c| c.alg_temp = f32::NAN), "alg_temp", "at least 0");
+    refused(&llada, c(&|c| c.alg_temp = 1e-45), "alg_temp", "at least 0.000001");
+    for steps in [1 << 17, 10_000_000_000_000, usize::MAX] {
+        refused(&llada, c(&|c| c.steps = Some(steps)), "steps", "at most 65536");
+        let block = dlmrs::BlockDiffusion { steps: Some(steps), ..dlmrs::BlockDiffusion::default() };
+        refused(&sdar, with(Some(Decoding::Block(block))), "steps", "at most 65536");
+    }
     refused(&llada, c(&|c| c.eps = 0.0), "eps", "between 0 and 1");
     for (text, name) in [("greedy", "strategy"), ("", "strategy")] {
         let e = text.parse::<dlmrs::decode::Strategy>().unwrap_err().to_string();
         assert!(e.starts_with(name) && e.contains("use sequential"), "{e}");
     }
+}
+
+/// Settings that would have no effect are refused, not ignored.
+#[test]
+fn settings_that_contradict_each_other() {
+    use dlmrs::decode::{DreamAlg, Remasking};
+    let (llada, dream) = (golden("llada"), golden("dream"));
+    let c = |change: &dyn Fn(&mut Canvas)| {
+        let mut c = Canvas::default();
+        change(&mut c);
+        Request { decoding: Some(Decoding::Canvas(c)), ..request(vec![1], params(4)) }
+    };
+    let alg = Some(DreamAlg::Origin);
+    refused(&llada, c(&|c| (c.threshold, c.alg) = (Some(0.9), alg)), "alg", "no effect with a threshold");
+    refused(&dream, c(&|c| c.strategy = Remasking::Random), "strategy", "no effect with Dream's schedules");
+    refused(&llada, c(&|c| c.alg_temp = 1.0), "alg_temp", "Dream's schedules only");
+    refused(&llada, c(&|c| c.eps = 0.5), "alg_temp", "Dream's schedules only");
+    refused(&llada, c(&|c| (c.alg, c.alg_temp) = (alg, 1.0)), "alg_temp", "no effect with alg=\"origin\"");
+    refused(&llada, c(&|c| (c.strategy, c.confidence_eos_eot_inf) = (Remasking::Random, true)), "confidence_eos_eot_inf", "at random");
+    refused(&dream, c(&|c| (c.alg, c.confidence_eos_eot_inf) = (alg, true)), "confidence_eos_eot_inf", "at random");
+}
+
+/// As many steps as there may be, for masks that are few: fast, and all are decided.
+#[test]
+fn many_steps() {
+    for alg in [None, Some("origin"), Some("maskgit_plus"), Some("entropy")] {
+        let llm = golden("dream");
+        let settings = Canvas { steps: Some(1 << 16), alg: alg.map(|a| a.parse().unwrap()), ..Canvas::default() };
+        let r =
+            Request { decoding: Some(Decoding::Canvas(settings)), ..request(vec![1], SamplingParams { ignore_eos: true, ..params(5) }) };
+        let out = llm.generate(vec![r], |_, _| true).unwrap().remove(0);
+        assert!(out.token_ids.len() == 5 && out.stats.total_passes() <= 5, "{alg:?}");
+    }
+    let llm = golden("sdar");
+    let settings = dlmrs::BlockDiffusion { steps: Some(1 << 16), ..dlmrs::BlockDiffusion::default() };
+    let r = Request { decoding: Some(Decoding::Block(settings)), ..request(vec![1], SamplingParams { ignore_eos: true, ..params(5) }) };
+    assert_eq!(llm.generate(vec![r], |_, _| true).unwrap()[0].token_ids.len(), 5);
 }
 
 #[test]

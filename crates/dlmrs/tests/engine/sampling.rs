@@ -173,6 +173,28 @@ fn end_of_text_controls() {
     assert!(plain.token_ids.contains(&0), "without the controls it is drawn");
 }
 
+/// The end of text is found where `config.json` does not name it.
+#[test]
+fn end_of_text_without_a_config_key() {
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("bundled/tiny-llada");
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
+        std::fs::copy(source.join(file), folder.path().join(file)).unwrap();
+    }
+    let config = std::fs::read_to_string(source.join("config.json")).unwrap();
+    std::fs::write(folder.path().join("config.json"), config.replace("\"eos_token_id\": 0,", "")).unwrap();
+    let options = dlmrs::LoadOptions { device: "cpu".into(), ..dlmrs::LoadOptions::default() };
+    let llm = Llm::load(folder.path().to_str().unwrap(), &options, &dlmrs::Overrides::default()).unwrap();
+    assert!(llm.config().eos_token_ids.is_empty());
+    let prompt = crate::common::chat(&llm, crate::common::QUESTION);
+    let settings = Canvas { block_length: Some(64), logits_eos_inf: true, ..Canvas::default() };
+    let out = one(&llm, Request { decoding: Some(Decoding::Canvas(settings)), ..request(prompt, free(64)) });
+    assert!(!out.token_ids.contains(&0));
+    // Nothing names it in a checkpoint without a tokenizer and without the key.
+    let bare = golden("llada");
+    assert!(!bare.config().eos_token_ids.is_empty(), "the golden config has one");
+}
+
 #[test]
 fn guidance_of_zero_is_off_and_costs_nothing() {
     let off = llada(|_| {}, free(16));
@@ -180,6 +202,7 @@ fn guidance_of_zero_is_off_and_costs_nothing() {
     let on = llada(|c| c.cfg_scale = 1.5, free(16));
     assert_eq!(off.token_ids, zero.token_ids);
     assert_eq!((off.stats.total_passes(), on.stats.total_passes()), (16, 32));
+    assert_eq!(2 * off.stats.scanned_rows, on.stats.scanned_rows, "guiding rows have logits too");
 }
 
 #[test]

@@ -63,6 +63,81 @@ fn max_tokens_is_a_cap_exactly() {
     }
 }
 
+/// Slots of the prompt may hold a stop id: only `min_tokens` bans them, and only in the answer.
+#[test]
+fn masks_of_a_prompt_may_be_filled_with_stop_ids() {
+    for model in ["tiny-sdar", "tiny-llada"] {
+        let llm = bundled(model);
+        let prompt = [chat(&llm, QUESTION), vec![3; 60]].concat();
+        let out = one(&llm, request(prompt.clone(), params(0)));
+        let free = one(&llm, request(prompt, SamplingParams { ignore_eos: true, ..params(0) }));
+        assert_eq!(out.canvas_token_ids, free.canvas_token_ids, "{model}");
+        assert!(out.canvas_token_ids[out.canvas_token_ids.len() - 8..].iter().any(|id| [0, 2].contains(id)), "{model}");
+    }
+}
+
+/// Random stop strings against decoding the whole and searching in it, at every block length; and what is committed adds up.
+#[test]
+fn stop_strings_against_a_plain_search() {
+    use dlmrs::Event;
+    for temperature in [0.0, 1.5] {
+        let llm = bundled("tiny-sdar");
+        let tokenizer = llm.tokenizer().unwrap();
+        for (seed, block_length) in [1, 2, 4, 7, 16].into_iter().cycle().take(20).enumerate() {
+            let free = SamplingParams { temperature, seed: Some(seed as u64), ignore_eos: true, ..params(48) };
+            let r = |params| Request { decoding: block(block_length), ..request(chat(&llm, QUESTION), params) };
+            let whole = one(&llm, r(free.clone()));
+            let chars: Vec<char> = whole.text.chars().collect();
+            let from = seed * 7 % (chars.len() - 6);
+            let stop: String = chars[from..from + 1 + seed % 5].iter().collect();
+            let with = SamplingParams { ignore_eos: false, stop: vec![stop.clone()], ..free };
+            let (mut text, mut tokens) = (String::new(), Vec::new());
+            let mut requests = vec![r(with)];
+            let out = llm
+                .generate(std::mem::take(&mut requests), |_, event| {
+                    if let Event::Committed { text: piece, token_ids, .. } = event {
+                        text += piece;
+                        tokens.extend(token_ids);
+                    }
+                    true
+                })
+                .unwrap()
+                .remove(0);
+            assert!(out.text.starts_with(&text) && out.token_ids.starts_with(&tokens), "what was committed stays");
+            let decoded = tokenizer.decode(&out.token_ids, true).unwrap();
+            assert!(decoded.starts_with(out.text.trim_end_matches('\u{FFFD}')), "{decoded:?} {:?}", out.text);
+            match out.stop_cause {
+                Some(StopCause::Text(found)) => {
+                    assert_eq!((&found, whole.text.find(&stop)), (&stop, Some(out.text.len())), "{:?}", whole.text);
+                    assert_eq!(out.text, whole.text[..out.text.len()]);
+                }
+                _ => assert!(!out.text.contains(&stop)),
+            }
+        }
+    }
+}
+
+#[test]
+fn the_callers_stop_ids_replace_the_checkpoints() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("bundled/tiny-sdar");
+    let load = |ids: &[u32]| {
+        let overrides = dlmrs::Overrides { stop_token_ids: Some(ids.to_vec()), ..dlmrs::Overrides::default() };
+        let options = dlmrs::LoadOptions { device: "cpu".into(), ..dlmrs::LoadOptions::default() };
+        dlmrs::Llm::load(folder.to_str().unwrap(), &options, &overrides)
+    };
+    let plain = bundled("tiny-sdar");
+    let answer = one(&plain, request(chat(&plain, QUESTION), params(96)));
+    let word = answer.token_ids[5];
+    let llm = load(&[word]).unwrap();
+    let out = one(&llm, request(chat(&llm, QUESTION), params(96)));
+    let first = answer.token_ids.iter().position(|&id| id == word).unwrap();
+    assert_eq!((out.token_ids.len(), out.stop_cause), (first, Some(StopCause::Token(word))));
+    let never = load(&[]).unwrap();
+    assert_eq!(one(&never, request(chat(&never, QUESTION), params(96))).finish_reason, FinishReason::Length);
+    let error = load(&[640]).err().unwrap().to_string();
+    assert!(error.contains("stop_token_ids") && error.contains("640"), "{error}");
+}
+
 #[test]
 fn no_stop_before_min_tokens() {
     let llm = bundled("tiny-sdar");
