@@ -198,3 +198,25 @@ def test_ctrl_c_works_between_passes() -> None:
     command = [sys.executable, "-c", textwrap.dedent(program)]
     run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert run.stdout == "interrupted and well\n", run.stderr
+
+
+def test_import_leaves_numpy_alone() -> None:
+    code = "import sys, dlmrs; assert 'numpy' not in sys.modules; dlmrs.LLM('tiny-sdar').forward([1]); assert 'numpy' in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_stop_ids_of_the_caller_replace_the_checkpoints() -> None:
+    with dlmrs.LLM("tiny-sdar", stop_token_ids=[5, 4]) as llm:
+        assert llm.stop_token_ids == [4, 5]
+    assert dlmrs.inspect("tiny-sdar", stop_token_ids=[])["stop_token_ids"] == {"value": [], "from": "the caller"}
+    with pytest.raises(dlmrs.InputError, match="stop_token_ids.*640"):
+        dlmrs.LLM("tiny-sdar", stop_token_ids=[640])
+
+
+def test_an_error_of_one_request_names_it() -> None:
+    with dlmrs.LLM("tiny-sdar") as llm:
+        good = dlmrs.SamplingParams(max_tokens=4)
+        bad = dlmrs.SamplingParams(max_tokens=4, banned_token_ids=range(640))
+        with pytest.raises(dlmrs.InputError, match=r"banned_token_ids \(request 2 of 2\)"):
+            llm.generate([[20, 21], [20, 21]], [good, bad])
+        assert len(llm.generate([20, 21], good)[0].token_ids) <= 4

@@ -33,7 +33,7 @@ def test_they_are_plain_frozen_values(cls: Any) -> None:
         ("temperature", "hot", r"temperature: is 'hot' \(str\); a number is needed"),
         ("temperature", None, "temperature: is None"),
         ("temperature", True, "temperature: is True"),
-        ("temperature", -0.1, "temperature: is -0.1; a number of at least 0"),
+        ("temperature", -0.1, "temperature: is -0.1; 0 .greedy. or a number of at least 0.000001"),
         ("temperature", math.nan, "temperature: is NaN"),
         ("temperature", math.inf, "temperature: is inf"),
         ("max_tokens", -1, r"max_tokens: is -1 \(int\); a whole number from 0"),

@@ -137,3 +137,20 @@ fn a_model_without_a_tokenizer_takes_and_gives_ids() {
     let ids: Result<Vec<u32>, _> = out.split_whitespace().map(str::parse).collect();
     assert_eq!(ids.unwrap().len(), 6, "{out}");
 }
+
+#[test]
+fn biases_bans_and_stop_ids() {
+    let ids = |more: &[&str]| {
+        let args = [&["generate", "tiny-sdar", PROBLEM, "--json"], more].concat();
+        let object = objects(&good(&args)).remove(0);
+        object["token_ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let plain = ids(&[]);
+    let third = plain[2].to_string();
+    assert!(!ids(&["--ban-token-id", &third]).contains(&plain[2]));
+    assert!(!ids(&["--logit-bias", &format!("{third}=-1000")]).contains(&plain[2]));
+    let first = plain.iter().position(|id| *id == plain[2]).unwrap();
+    assert_eq!(ids(&["--stop-token-id", &third]), plain[..first]);
+    let wrong = run(&["generate", "tiny-sdar", PROBLEM, "--logit-bias", "5:1"]);
+    assert!(wrong.err.contains("as in 42=-1.5"), "{}", wrong.err);
+}
