@@ -48,6 +48,8 @@ class Canvas:
 
     Grade of exactness: **identical**. Nothing is cached, so nothing is stale.
 
+    Settings that would have no effect together are refused when a request is made.
+
     Attributes:
         block_length: Slots decided together, counted from the prompt's end; the last block may be shorter. None: 32
             for LLaDA, the whole canvas for Dream.
@@ -57,12 +59,14 @@ class Canvas:
         threshold: Reveal everything at least this probable (>=), and always the most probable. 0 or less reveals
             all, above 1 one a step. None: the fixed schedule of ``steps``.
         cfg_scale: Classifier-free guidance; 0 is off. Above 0 every step costs two passes.
-        alg: Dream's schedules in place of the fixed one. None: ``entropy`` for Dream, off for LLaDA.
+        alg: Dream's schedules in place of the fixed one; not together with a ``threshold``. None: ``entropy`` for
+            Dream, off for LLaDA.
         eps: Where Dream's time line ends, between 0 and 1.
         alg_temp: Above 0 the slots of Dream's schedules are drawn from softmax(confidence / alg_temp); 0 takes them
             in order.
         logits_eos_inf: The end-of-text id is never drawn (LLaDA's option of this name).
-        confidence_eos_eot_inf: Slots whose token is a stop id are revealed last (LLaDA's option of this name).
+        confidence_eos_eot_inf: Slots whose token is a stop id are revealed last (LLaDA's option of this name); not
+            where slots are drawn at random.
     """
 
     block_length: int | None = None

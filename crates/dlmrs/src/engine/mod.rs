@@ -120,11 +120,11 @@ impl Engine {
                 Err(error) => failed.push((active.id, error)),
             }
         }
-        let started = Instant::now();
+        let begun = Instant::now();
         let hidden = forward(&self.llm, &mut turns)?;
-        let forward = started.elapsed();
+        let forward = begun.elapsed();
         let answers = scan(&hidden, &turns);
-        let scan = started.elapsed() - forward;
+        let scan = begun.elapsed() - forward;
         for (turn, answer) in turns.into_iter().zip(answers) {
             let Turn { active, wishes, .. } = turn;
             active.stats.count(&wishes, forward, scan);

@@ -91,12 +91,15 @@ fn missing_surplus_and_misshaped_tensors() {
 
 #[test]
 fn many_problems_are_counted() {
-    // A fourth layer in the config: eleven tensors too few.
+    // A fourth layer in the config: eleven tensors too few, all named.
     let copy = Copy::of("sdar").set("num_hidden_layers", json!(4));
-    refused(copy.open(), &["11 problems", "model.layers.3.input_layernorm.weight", "and 3 more"]);
+    refused(copy.open(), &["11 problems", "model.layers.3.input_layernorm.weight", "model.layers.3.self_attn.k_norm.weight"]);
     // The other way round.
     let copy = Copy::of("sdar").set("num_hidden_layers", json!(2));
-    refused(copy.open(), &["11 problems", "model.layers.2.input_layernorm.weight", "and 3 more"]);
+    refused(copy.open(), &["11 problems", "model.layers.2.input_layernorm.weight"]);
+    // Six layers too few: nobody reads so many names.
+    let copy = Copy::of("sdar").set("num_hidden_layers", json!(9));
+    refused(copy.open(), &["66 problems", "model.layers.3.input_layernorm.weight", "and 16 more"]);
 }
 
 #[test]
