@@ -13,7 +13,7 @@ use super::{ModelConfig, names};
 use crate::{Error, Result};
 
 /// How many problems are spelt out in one message.
-const MOST: usize = 50;
+const MOST: usize = 20;
 
 /// The tensors by name, if nothing is missing, surplus, doubled or wrongly shaped; else one error that names them with their files.
 pub(super) fn entries(shards: &[Shard], config: &ModelConfig, whole: &str) -> Result<BTreeMap<String, Entry>> {
