@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use dlmrs::model::{Hidden, RowScan};
 use dlmrs::pass::{Keep, Pass, Sees};
-use dlmrs::sample::{Confidence, FilterOrder, RowRule};
+use dlmrs::sample::RowRule;
 use dlmrs::{Llm, LoadOptions, Overrides};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -56,25 +56,10 @@ fn forward(llm: &Llm, rows: u32) -> dlmrs::Result<Hidden> {
 }
 
 fn time(llm: &Arc<Llm>, rows: u32) -> dlmrs::Result<f64> {
-    let scans: Vec<RowScan> = (0..rows).map(|row| RowScan { row: row as usize, guide: None, rule: greedy(llm, row) }).collect();
+    let scans: Vec<RowScan> =
+        (0..rows).map(|row| RowScan { row: row as usize, guide: None, rule: RowRule::greedy(llm.facts().mask_token_id, row) }).collect();
     let started = Instant::now();
     // The library never makes a tensor [rows, V]: it computes the logits in tiles and takes each row's statistics from them, as here.
     std::hint::black_box(forward(llm, rows)?.scan(&scans)?);
     Ok(started.elapsed().as_secs_f64() * 1e3)
-}
-
-fn greedy(llm: &Llm, position: u32) -> RowRule {
-    RowRule {
-        temperature: 0.0,
-        top_k: 0,
-        top_p: 1.0,
-        filter_order: FilterOrder::TopKFirst,
-        confidence: Confidence::Raw,
-        mask_token_id: llm.facts().mask_token_id,
-        drawable: u32::MAX,
-        seed: 0,
-        position,
-        edits: Arc::from([]),
-        banned: Arc::from([]),
-    }
 }

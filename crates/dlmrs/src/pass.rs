@@ -30,7 +30,7 @@ pub enum Sees {
     Full,
     /// Row i sees the cache and the rows 0..=i of the pass, whatever their positions.
     Causal,
-    /// A row at position p sees the keys at positions q with q / B <= p / B, on an absolute grid (spec 1.3 of the block families).
+    /// A row at position p sees the keys at positions q with q / B <= p / B, on an absolute grid, as SDAR's model code has it.
     Blocks(usize),
     /// One bit for each row and key, [R, T + R].
     Mask(Bits),

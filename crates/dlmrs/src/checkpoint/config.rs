@@ -41,7 +41,7 @@ pub struct ModelConfig {
     pub qkv_bias: bool,
     /// Whether q and k go through an RMSNorm of each head: SDAR.
     pub qk_norm: bool,
-    /// Whether the config ties the output head to the embedding. A stored head wins all the same (spec/models.md section 2).
+    /// Whether the config ties the output head to the embedding. A stored head wins all the same: SDAR-1.7B stores one.
     pub tied: bool,
     /// The longest sequence.
     pub max_positions: usize,
@@ -70,7 +70,7 @@ pub enum FeedForward {
     },
 }
 
-/// Who sees whom in the family's own forward (spec/models.md section 1.3).
+/// Who sees whom in the family's own forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NativeAttention {
     /// Everything up to the end of a row's own block, on a grid from position 0.
@@ -166,7 +166,7 @@ pub(super) fn refuse_foreign(object: &Object) -> Result<()> {
     if object.get("quantization_config").is_some() {
         return Err(object.error("quantization_config is given, but quantised checkpoints are not supported; use the original weights"));
     }
-    // The prompt of such a model is meant to be read with token-causal attention (spec/models.md section 1.2).
+    // The prompt of such a model is meant to be read with token-causal attention.
     object.only("use_regular_causal", &false.into())
 }
 

@@ -1,4 +1,4 @@
-//! What a config often leaves out: mask id, block length, stop ids, and the longest sequence (spec/models.md section 1.2).
+//! What a config often leaves out: mask id, block length, stop ids, and the longest sequence.
 //!
 //! Each is looked for in a fixed order - the caller, the config, the tokenizer, the folder's name, the family's table - and each
 //! answer says where it was found.

@@ -1,4 +1,4 @@
-//! Which family a checkpoint belongs to (spec/models.md section 1.1).
+//! Which family a checkpoint belongs to.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Configs with the keys of OLMo: LLaDA-8B and LLaDA-1.5 (spec/models.md section 3).
+//! Configs with the keys of OLMo: LLaDA-8B and LLaDA-1.5, as in the GSAI-ML repositories.
 
 use super::config::{self, FeedForward, ModelConfig, NativeAttention};
 use super::json::{Object, shown};

@@ -1,4 +1,4 @@
-//! What each tensor is called in a family's files, and the shape it must have (spec/models.md sections 2, 3 and 6).
+//! What each tensor is called in a family's files, and the shape it must have, by the public checkpoints.
 
 use super::{Family, FeedForward, ModelConfig};
 

@@ -1,4 +1,4 @@
-//! Configs with the keys of Qwen: SDAR on Qwen3 bodies, Dream on Qwen2.5 bodies (spec/models.md sections 2 and 6).
+//! Configs with the keys of Qwen: SDAR on Qwen3 bodies, Dream on Qwen2.5 bodies, as in the JetLM/SDAR and Dream-org repositories.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::json::{Object, shown};
 use super::{Family, Rope};
 use crate::Result;
 
-/// Keys that name a block length, the first that is there counts (spec/models.md section 1.2).
+/// Keys that name a block length, the first that is there counts.
 const BLOCK_KEYS: [&str; 4] = ["block_size", "block_length", "bd_size", "canvas_length"];
 
 pub(super) fn read(object: &Object, family: Family) -> Result<ModelConfig> {
@@ -54,7 +54,7 @@ fn block_length(object: &Object, max_positions: usize) -> Result<Option<usize>> 
 fn refuse(object: &Object, sdar: bool) -> Result<()> {
     config::refuse_foreign(object)?;
     object.only("hidden_act", &"silu".into())?;
-    // A window that is written down but switched off is common (spec/models.md section 14).
+    // A window that is written down but switched off is common.
     object.only("use_sliding_window", &false.into())?;
     object.only("use_mrope", &false.into())?;
     object.only("attention_layer_norm", &false.into())?;

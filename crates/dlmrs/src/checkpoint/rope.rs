@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::json::{Object, shown};
 use crate::Result;
 
-/// How positions turn queries and keys. Dimension d is paired with d + rotary_dim / 2 in every family (spec/models.md section 1.4).
+/// How positions turn queries and keys. Dimension d is paired with d + rotary_dim / 2 in every family (half-rotate, as GPT-NeoX does it).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rope {
     /// The base of the frequencies.

@@ -1,7 +1,7 @@
 //! How many slots a step reveals.
 
 /// Slots to reveal at each of `steps` steps when `masks` are to be decided: `masks / steps` each, the remainder first, one by one.
-/// Used by SDAR for a block of B slots and by LLaDA for the masks of a block (spec 2, 3).
+/// Used by SDAR for a block of B slots and by LLaDA for the masks of a block (SDAR's and LLaDA's generation scripts).
 pub fn quotas(masks: usize, steps: usize) -> Vec<usize> {
     let steps = steps.max(1);
     (0..steps).map(|step| masks / steps + usize::from(step < masks % steps)).collect()
@@ -22,7 +22,7 @@ pub fn steps_by_block(lengths: &[usize], steps: usize) -> Vec<usize> {
 }
 
 /// Dream's time line: t falls in a straight line from 1 to `eps` in `steps` steps, and step i reveals the share 1 - t[i+1] / t[i] of the
-/// masks that are left, rounded down; the last step reveals all. In f32, as the reference computes it (spec 6).
+/// masks that are left, rounded down; the last step reveals all. In f32, as the reference computes it (Dream's generation code).
 pub fn dream_share(step: usize, steps: usize, eps: f32) -> f32 {
     if step + 1 >= steps {
         return 1.0;

@@ -294,10 +294,13 @@ fn keep(row: &[f32], rule: &RowRule) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::rule::greedy;
     use proptest::prelude::*;
 
     const MASK: u32 = 7;
+
+    fn greedy(mask_token_id: u32) -> RowRule {
+        RowRule::greedy(mask_token_id, 0)
+    }
 
     fn scan(rule: &RowRule, logits: &[f32], tile: usize) -> Result<RowStat, NoToken> {
         let mut state = RowState::new(rule, Isa::detect());

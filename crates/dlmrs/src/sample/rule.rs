@@ -57,6 +57,23 @@ pub struct RowRule {
 }
 
 impl RowRule {
+    /// The argmax and the plain softmax, with nothing changed before.
+    pub fn greedy(mask_token_id: u32, position: u32) -> Self {
+        Self {
+            temperature: 0.0,
+            top_k: 0,
+            top_p: 1.0,
+            filter_order: FilterOrder::TopKFirst,
+            confidence: Confidence::Raw,
+            mask_token_id,
+            drawable: u32::MAX,
+            seed: 0,
+            position,
+            edits: Arc::from([]),
+            banned: Arc::from([]),
+        }
+    }
+
     /// Whether the token is the argmax.
     pub fn is_greedy(&self) -> bool {
         self.temperature == 0.0 || self.top_k == 1
@@ -65,23 +82,5 @@ impl RowRule {
     /// Whether the draw needs the whole row at once.
     pub(crate) fn needs_whole_row(&self) -> bool {
         !self.is_greedy() && (self.top_k > 0 || self.top_p < 1.0)
-    }
-}
-
-/// The plain greedy rule, for tests.
-#[cfg(test)]
-pub(crate) fn greedy(mask_token_id: u32) -> RowRule {
-    RowRule {
-        temperature: 0.0,
-        top_k: 0,
-        top_p: 1.0,
-        filter_order: FilterOrder::TopKFirst,
-        confidence: Confidence::Raw,
-        mask_token_id,
-        drawable: u32::MAX,
-        seed: 0,
-        position: 0,
-        edits: Arc::from([]),
-        banned: Arc::from([]),
     }
 }

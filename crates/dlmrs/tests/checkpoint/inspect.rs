@@ -51,7 +51,7 @@ fn qwen(family: &str, sizes: [usize; 6], heads: [usize; 2]) -> ModelConfig {
     copy.set("num_key_value_heads", json!(heads[1])).read().unwrap()
 }
 
-/// The table of spec/models.md section 0.
+/// Sizes of the public checkpoints.
 #[test]
 fn sizes_of_the_public_models() {
     let llada = Copy::config_only("llada").set("d_model", json!(4096)).set("n_layers", json!(32)).set("n_heads", json!(32));

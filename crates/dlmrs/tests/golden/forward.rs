@@ -148,7 +148,7 @@ fn paired(llm: &Llm, case: &Value) -> Vec<Vec<f32>> {
     verify(llm, case, 2, tokens, sees, 1)
 }
 
-/// Data, mask and never-informed mask (spec/simsd.md section 7.4).
+/// Data, mask and never-informed mask: a layout that is causal in tau at any depth.
 fn no_leak(llm: &Llm, case: &Value) -> Vec<Vec<f32>> {
     let (tau, mask) = (taus(case), 317);
     let mut tokens = ids(&case["draft_ids"]);
