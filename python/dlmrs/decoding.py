@@ -48,7 +48,8 @@ class Canvas:
 
     Grade of exactness: **identical**. Nothing is cached, so nothing is stale.
 
-    Settings that would have no effect together are refused when a request is made.
+    Settings that would have no effect together are refused when a request is made, but for ``steps`` beside a
+    ``threshold``.
 
     Attributes:
         block_length: Slots decided together, counted from the prompt's end; the last block may be shorter. None: 32

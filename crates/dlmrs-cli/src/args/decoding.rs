@@ -12,10 +12,10 @@ use crate::failure::Failure;
 #[command(next_help_heading = "Decoding (SDAR: block diffusion; LLaDA and Dream: canvas diffusion)")]
 pub(crate) struct DecodingArgs {
     /// Slots that are decided together [default: the model's for block diffusion; for a canvas 32 (LLaDA) or all of it (Dream)]
-    #[arg(long, value_name = "B")]
+    #[arg(long, value_name = "B", allow_negative_numbers = true)]
     block_length: Option<usize>,
     /// Steps OF A BLOCK for block diffusion, but OF THE WHOLE CANVAS for a canvas [default: one slot a step]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     steps: Option<usize>,
     /// Which slots a step decides. Block diffusion: low_confidence_dynamic (default), low_confidence_static, sequential,
     /// entropy_bounded, margin. Canvas: low_confidence (default), random

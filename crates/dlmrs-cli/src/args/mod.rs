@@ -96,7 +96,7 @@ pub(crate) struct GenerateArgs {
     #[arg(long)]
     pub(crate) watch: bool,
     /// How many prompts are worked on together. It changes speed and memory, not the outputs
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = positive, allow_negative_numbers = true)]
     pub(crate) batch: usize,
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,

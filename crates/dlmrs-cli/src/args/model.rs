@@ -19,7 +19,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, default_value = "auto", value_parser = ["auto", "kernels", "plain"])]
     backend: String,
     /// Threads on the CPU [default: all that the process may use]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
 }
 
@@ -36,13 +36,13 @@ impl LoadArgs {
 #[command(next_help_heading = "Model")]
 pub(crate) struct OverrideArgs {
     /// The token that marks an undecided slot, for models that do not name it
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     mask_token_id: Option<u32>,
     /// A token that ends an answer, in place of all that the model names (may be repeated)
     #[arg(long = "stop-token-id", value_name = "ID")]
     stop_token_ids: Option<Vec<u32>>,
     /// The longest sequence, prompt and answer together, up to the model's own
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_model_len: Option<usize>,
 }
 

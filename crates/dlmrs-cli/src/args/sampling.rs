@@ -8,10 +8,10 @@ use dlmrs::SamplingParams;
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct SamplingArgs {
     /// At most this many tokens
-    #[arg(long, value_name = "N", default_value_t = 256)]
+    #[arg(long, value_name = "N", default_value_t = 256, allow_negative_numbers = true)]
     pub(crate) max_tokens: usize,
     /// Do not end before so many tokens
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     min_tokens: usize,
     /// 0 always takes the most probable token; more draws at random
     #[arg(long, value_name = "T", default_value_t = 0.0, allow_negative_numbers = true)]
@@ -20,10 +20,10 @@ pub(crate) struct SamplingArgs {
     #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
     top_p: f32,
     /// Draw among so many most probable tokens; 0 is off
-    #[arg(long, value_name = "K", default_value_t = 0)]
+    #[arg(long, value_name = "K", default_value_t = 0, allow_negative_numbers = true)]
     top_k: usize,
     /// The same seed and settings give the same output [default: a new one each time, told by --stats and --json]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     seed: Option<u64>,
     /// End before this text (may be repeated)
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]

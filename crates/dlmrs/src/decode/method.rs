@@ -152,8 +152,21 @@ impl Default for Canvas {
     }
 }
 
+impl BlockDiffusion {
+    /// Refuses settings that would have no effect.
+    pub(crate) fn check_together(&self) -> Result<()> {
+        if self.threshold.is_some() && self.strategy != Strategy::LowConfidenceDynamic {
+            return Err(Error::input("threshold", "has an effect with strategy low_confidence_dynamic only; leave one of them out"));
+        }
+        if self.entropy_bound.is_some() && self.strategy != Strategy::EntropyBounded {
+            return Err(Error::input("entropy_bound", "has an effect with strategy entropy_bounded only; leave one of them out"));
+        }
+        Ok(())
+    }
+}
+
 impl Canvas {
-    /// Refuses settings that would have no effect; `dream` says whether Dream's schedule is the default.
+    /// Refuses settings that would have no effect (but for `steps`, which a threshold makes superfluous); `dream` says whether Dream's schedule is the default.
     pub(crate) fn check_together(&self, dream: bool) -> Result<()> {
         let refuse = |name: &str, message: &str| Err(Error::input(name, message));
         let scheduled = self.threshold.is_none() && (self.alg.is_some() || dream);
@@ -163,8 +176,11 @@ impl Canvas {
         if self.strategy == Remasking::Random && scheduled {
             return refuse("strategy", "'random' has no effect with Dream's schedules; use alg=\"origin\", or give a threshold");
         }
-        if !scheduled && (self.alg_temp > 0.0 || self.eps != Self::default().eps) {
-            return refuse("alg_temp", "and eps have an effect with one of Dream's schedules only; give alg");
+        let way_out = if self.threshold.is_some() { "leave out threshold" } else { "give alg" };
+        for (name, given) in [("alg_temp", self.alg_temp > 0.0), ("eps", self.eps != Self::default().eps)] {
+            if given && !scheduled {
+                return refuse(name, &format!("has an effect with one of Dream's schedules only; {way_out}, or leave it out"));
+            }
         }
         let origin = scheduled && self.alg == Some(DreamAlg::Origin);
         if origin && self.alg_temp > 0.0 {

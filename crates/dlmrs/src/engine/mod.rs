@@ -96,15 +96,15 @@ impl Engine {
 
     fn advance(&mut self, events: &mut Vec<Event>) -> Result<()> {
         let (mut rows, mut positions) = (0, 0);
+        // Who has not started waits behind the first that does not fit, or a large request would be passed over for ever.
+        let mut full = false;
         let mut turns: Vec<Turn<'_>> = Vec::new();
         let mut failed = Vec::new();
         for active in &mut self.active {
             let length = active.decoder.canvas().len();
-            if !active.started && positions > 0 && positions + length > POSITIONS {
-                continue;
-            }
             active.waited = rows > 0 && rows + active.decoder.next_rows() > ROWS;
-            if active.waited && !active.started {
+            full |= !active.started && (active.waited || positions > 0 && positions + length > POSITIONS);
+            if !active.started && full {
                 continue;
             }
             positions += length;
@@ -133,8 +133,9 @@ impl Engine {
                 failed.push((id, error));
             }
         }
-        // Stable: who has started goes on before others start, and of those who had to wait comes first the next time.
-        self.active.sort_by_key(|active| (!active.started, !active.waited));
+        // Stable: who has started goes on before others start; of those who had to wait comes first the next time, and the others start
+        // in the order in which they came.
+        self.active.sort_by_key(|active| (!active.started, active.started && !active.waited));
         for (id, error) in failed {
             self.active.retain(|a| a.id != id);
             events.push(Event::Failed { id, error });

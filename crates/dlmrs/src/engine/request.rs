@@ -186,6 +186,9 @@ fn check(llm: &Llm, prompt: &[u32], params: &SamplingParams, decoding: &Decoding
         let message = format!("is {}, but {} is {kind}; use {}", decoding.name(), llm.name(), right.name());
         return Err(Error::input("decoding", message));
     }
+    if let Decoding::Block(block) = decoding {
+        block.check_together()?;
+    }
     if let Decoding::Canvas(canvas) = decoding {
         canvas.check_together(llm.is_dream())?;
         if canvas.logits_eos_inf && llm.eos_token_id().is_none() {

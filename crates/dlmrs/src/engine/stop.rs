@@ -120,8 +120,9 @@ impl Watch {
         let mut bytes = if at_end { self.text.len() } else { tokens.checked_sub(1).map_or(0, |last| self.ends[last]) };
         if !at_end {
             bytes -= self.held_back(bytes);
-            // A token whose text is held back may yet be cut off.
+            // A token whose text is held back, or a part of it, waits as a whole: it may yet be cut off.
             tokens = tokens.min(self.ends.partition_point(|&end| end <= bytes));
+            bytes = tokens.checked_sub(1).map_or(0, |last| self.ends[last]);
         }
         let (tokens, bytes) = (tokens.max(self.given.0), bytes.max(self.given.1));
         let new = (self.tokens[self.given.0..tokens].to_vec(), self.text[self.given.1..bytes].to_string());

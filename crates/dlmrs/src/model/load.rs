@@ -35,7 +35,7 @@ impl Model {
     /// Reads a checkpoint. Everything is checked before the first weight is read, and each weight for NaN and infinity as it is read.
     pub fn load(folder: &Folder, config: ModelConfig, options: &LoadOptions) -> Result<Self> {
         let device = device::parse(&options.device)?;
-        let team = Team::new(options.threads).map_err(|message| Error::input("threads", message))?;
+        let team = Team::new(options.threads).map_err(|message| Error::input("threads", message.trim_start_matches("threads ")))?;
         let weights = Weights::open(folder, &config)?;
         let names = Names::of(config.family);
         let stored = match weights.dtype(names.embedding) {

@@ -117,7 +117,16 @@ fn settings_that_contradict_each_other() {
     refused(&llada, c(&|c| (c.threshold, c.alg) = (Some(0.9), alg)), "alg", "no effect with a threshold");
     refused(&dream, c(&|c| c.strategy = Remasking::Random), "strategy", "no effect with Dream's schedules");
     refused(&llada, c(&|c| c.alg_temp = 1.0), "alg_temp", "Dream's schedules only");
-    refused(&llada, c(&|c| c.eps = 0.5), "alg_temp", "Dream's schedules only");
+    refused(&llada, c(&|c| c.eps = 0.5), "eps", "Dream's schedules only; give alg");
+    refused(&dream, c(&|c| (c.threshold, c.eps) = (Some(0.5), 0.1)), "eps", "leave out threshold");
+    let sdar = golden("sdar");
+    let b = |strategy, threshold, entropy_bound| {
+        let settings = dlmrs::BlockDiffusion { strategy, threshold, entropy_bound, ..dlmrs::BlockDiffusion::default() };
+        Request { decoding: Some(Decoding::Block(settings)), ..request(vec![1], params(4)) }
+    };
+    use dlmrs::decode::Strategy;
+    refused(&sdar, b(Strategy::Sequential, Some(0.5), None), "threshold", "low_confidence_dynamic only");
+    refused(&sdar, b(Strategy::Margin, None, Some(0.5)), "entropy_bound", "entropy_bounded only");
     refused(&llada, c(&|c| (c.alg, c.alg_temp) = (alg, 1.0)), "alg_temp", "no effect with alg=\"origin\"");
     refused(&llada, c(&|c| (c.strategy, c.confidence_eos_eot_inf) = (Remasking::Random, true)), "confidence_eos_eot_inf", "at random");
     refused(&dream, c(&|c| (c.alg, c.confidence_eos_eot_inf) = (alg, true)), "confidence_eos_eot_inf", "at random");
