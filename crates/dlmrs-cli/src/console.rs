@@ -1,7 +1,11 @@
 //! Where a command writes: results to `out`, everything else to `err`.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
+use dlmrs::{Llm, LoadOptions, Overrides};
+
+use crate::failure::Failure;
 use crate::screen::{self, Screen};
 
 /// The streams of a command.
@@ -14,6 +18,8 @@ pub(crate) struct Console<'a> {
     pub(crate) screen: Option<Screen>,
     /// Whether progress is shown: `err` is a terminal, and `out` is not the same one.
     shows_progress: bool,
+    /// Whether `err` is a terminal, for what happens before there are results.
+    draws: bool,
     progress: bool,
     warned: Vec<String>,
 }
@@ -22,8 +28,8 @@ impl<'a> Console<'a> {
     /// The process's own streams.
     pub(crate) fn new(out: &'a mut dyn Write, err: &'a mut dyn Write) -> Self {
         let screen = Screen::of_stdout();
-        let shows_progress = screen.is_none() && screen::stderr_can_draw();
-        Self { out, err, screen, shows_progress, progress: false, warned: Vec::new() }
+        let draws = screen::stderr_can_draw();
+        Self { out, err, screen, shows_progress: screen.is_none() && draws, draws, progress: false, warned: Vec::new() }
     }
 
     /// Writes `dlmrs: KIND: MESSAGE`. If that cannot be written, there is nobody to tell.
@@ -50,9 +56,32 @@ impl<'a> Console<'a> {
     /// Shows how far a long command is.
     pub(crate) fn show_progress(&mut self, line: &str) {
         if self.shows_progress {
-            self.progress = true;
-            let _ = write!(self.err, "\r\x1b[K{line}").and_then(|()| self.err.flush());
+            self.draw(line);
         }
+    }
+
+    /// Loads a model, showing how far that is, and stops if the user asks for it.
+    pub(crate) fn load(
+        &mut self,
+        model: &str,
+        options: &LoadOptions,
+        overrides: &Overrides,
+        interrupt: &dyn Fn() -> bool,
+    ) -> Result<Arc<Llm>, Failure> {
+        let mut progress = |done: usize, parts: usize| {
+            if self.draws {
+                self.draw(&format!("loading {model}: {} %", 100 * done / parts));
+            }
+            !interrupt()
+        };
+        let llm = Llm::load_with(model, options, overrides, &mut progress);
+        self.clear_progress();
+        Ok(llm?)
+    }
+
+    fn draw(&mut self, line: &str) {
+        self.progress = true;
+        let _ = write!(self.err, "\r\x1b[K{line}").and_then(|()| self.err.flush());
     }
 
     /// Takes the progress away.

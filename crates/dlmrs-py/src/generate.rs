@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dlmrs::{Llm, Output, Request};
+use dlmrs::{Llm, LoadOptions, Output, Overrides, Request};
 use pyo3::prelude::*;
 
 use crate::errors::Result;
@@ -23,6 +23,16 @@ pub(crate) fn run(
     match signals.raised {
         Some(error) => Err(error.into()),
         None => Ok(outputs?),
+    }
+}
+
+/// Loads a model without the GIL. Between layers Python's signal handlers run; if one raises, the loading ends.
+pub(crate) fn load(py: Python<'_>, name: &str, options: &LoadOptions, overrides: &Overrides) -> Result<Arc<Llm>> {
+    let mut signals = Signals::default();
+    let loaded = py.detach(|| Llm::load_with(name, options, overrides, &mut |_, _| signals.go_on()));
+    match signals.raised {
+        Some(error) => Err(error.into()),
+        None => Ok(loaded?),
     }
 }
 

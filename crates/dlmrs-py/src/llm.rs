@@ -82,7 +82,7 @@ impl Llm {
             backend: choice("backend", backend)?.parse()?,
             threads: value::given(threads, |threads| value::count("threads", threads))?,
         };
-        let loaded = model.py().detach(|| dlmrs::Llm::load(&name, &options, &overrides))?;
+        let loaded = generate::load(model.py(), &name, &options, &overrides)?;
         Ok(Self { name: loaded.name().to_owned(), loaded: Mutex::new(Some(loaded)) })
     }
 

@@ -24,6 +24,16 @@ pub struct Llm {
 impl Llm {
     /// Loads a folder, or a bundled model by its name.
     pub fn load(name: &str, options: &LoadOptions, overrides: &Overrides) -> Result<Arc<Self>> {
+        Self::load_with(name, options, overrides, &mut |_, _| true)
+    }
+
+    /// As [`Self::load`]; `progress` is told (parts read, parts in all) after each layer, and ends the loading by returning false.
+    pub fn load_with(
+        name: &str,
+        options: &LoadOptions,
+        overrides: &Overrides,
+        progress: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> Result<Arc<Self>> {
         let folder = Folder::open(name)?;
         let config = ModelConfig::read(&folder)?;
         let (tokenizer, mask, eos) = tokenizer(&folder)?;
@@ -32,7 +42,7 @@ impl Llm {
         let tokenizer = tokenizer.map(|t| t.with_mask_token_id(settled.mask_token_id)).transpose()?;
         Ok(Arc::new(Self {
             name: folder.name(),
-            model: Model::load(&folder, config, options)?,
+            model: Model::load(&folder, config, options, progress)?,
             tokenizer,
             trained_block_length: own.block_length.filter(|_| own.block_length_baked),
             facts: settled,

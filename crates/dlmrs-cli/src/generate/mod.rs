@@ -8,7 +8,7 @@ mod source;
 
 use std::time::Duration;
 
-use dlmrs::{Llm, Request};
+use dlmrs::Request;
 
 use crate::args::GenerateArgs;
 use crate::batch;
@@ -22,7 +22,7 @@ pub(crate) use cost::sentence as cost;
 /// Reads the prompts, loads the model, checks everything, and prints each output as soon as it and those before it are done.
 pub(crate) fn run(args: &GenerateArgs, console: &mut Console<'_>, interrupt: &dyn Fn() -> bool) -> Result<(), Failure> {
     let sources = source::read(args)?;
-    let llm = Llm::load(&args.model, &args.load.options()?, &args.overrides.overrides())?;
+    let llm = console.load(&args.model, &args.load.options()?, &args.overrides.overrides(), interrupt)?;
     let prompts = prompts::encode(sources, &llm, args)?;
     let decoding = args.decoding.decoding(&llm)?;
     let params = args.sampling.params();

@@ -33,7 +33,13 @@ impl Default for LoadOptions {
 
 impl Model {
     /// Reads a checkpoint. Everything is checked before the first weight is read, and each weight for NaN and infinity as it is read.
-    pub fn load(folder: &Folder, config: ModelConfig, options: &LoadOptions) -> Result<Self> {
+    /// `progress` is told (parts read, parts in all) after each part, a layer or the rest, and ends the loading by returning false.
+    pub fn load(
+        folder: &Folder,
+        config: ModelConfig,
+        options: &LoadOptions,
+        progress: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> Result<Self> {
         let device = device::parse(&options.device)?;
         let team = Team::new(options.threads).map_err(|message| Error::input("threads", message.trim_start_matches("threads ")))?;
         let weights = Weights::open(folder, &config)?;
@@ -44,24 +50,36 @@ impl Model {
             _ => DType::F32,
         };
         let arithmetic = arithmetic::choose(options.backend, device, options.dtype, stored, Arc::new(team))?;
-        Self::from_weights(&weights, config, arithmetic)
+        Self::from_weights(&weights, config, arithmetic, progress)
     }
 
-    fn from_weights(weights: &Weights, config: ModelConfig, arithmetic: Arc<dyn Arithmetic>) -> Result<Self> {
+    fn from_weights(
+        weights: &Weights,
+        config: ModelConfig,
+        arithmetic: Arc<dyn Arithmetic>,
+        progress: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> Result<Self> {
         let names = Names::of(config.family);
         let reader = Reader { weights, config: &config, arithmetic: &*arithmetic };
         let (v, c) = (config.vocab, config.hidden);
-        let layers = (0..config.layers).map(|index| reader.layer(&names.layer(&config, index))).collect::<Result<_>>()?;
+        let mut report = |done| if progress(done, config.layers + 1) { Ok(()) } else { Err(Error::Interrupted) };
+        let mut layers = Vec::with_capacity(config.layers);
+        for index in 0..config.layers {
+            layers.push(reader.layer(&names.layer(&config, index))?);
+            report(index + 1)?;
+        }
         // A stored head wins over what the config says of tying.
         let (embedding, head) = match weights.has_head() {
             true => (Some(arithmetic.tensor(weights.load_f32(names.embedding)?, &[v, c])?), names.head),
             false => (None, names.embedding),
         };
+        let (norm, head) = (reader.vector(names.final_norm)?, reader.product(head, None, v, c)?);
+        report(config.layers + 1)?;
         Ok(Self {
             embedding,
             layers,
-            norm: reader.vector(names.final_norm)?,
-            head: reader.product(head, None, v, c)?,
+            norm,
+            head,
             inverse_frequencies: config.rope.inverse_frequencies(),
             // A block-causal canvas is rounded up to whole blocks, so it may run past the longest sequence by less than one block.
             max_entries: 2 * config.max_positions,

@@ -201,6 +201,22 @@ fn caches_of_started_requests_are_bounded() {
 }
 
 #[test]
+fn loading_tells_how_far_it_is_and_can_be_stopped() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("bundled/tiny-sdar");
+    let (options, overrides) = (dlmrs::LoadOptions::default(), dlmrs::Overrides::default());
+    let mut seen = Vec::new();
+    let load =
+        |progress: &mut dyn FnMut(usize, usize) -> bool| dlmrs::Llm::load_with(folder.to_str().unwrap(), &options, &overrides, progress);
+    load(&mut |done, parts| {
+        seen.push((done, parts));
+        true
+    })
+    .unwrap();
+    assert_eq!(seen, (1..=7).map(|done| (done, 7)).collect::<Vec<_>>(), "six layers and the rest");
+    assert!(matches!(load(&mut |done, _| done < 3), Err(dlmrs::Error::Interrupted)));
+}
+
+#[test]
 fn an_error_names_the_request() {
     let llm = golden("sdar");
     let good = request(vec![1, 2], SamplingParams { ignore_eos: true, ..params(8) });
