@@ -2,9 +2,12 @@
 
 mod args;
 mod batch;
+mod bench;
 mod canvas_view;
+mod chat;
 mod console;
 mod demo;
+mod eval;
 mod failure;
 mod generate;
 mod inspect;
@@ -33,6 +36,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>, interrupt: &dyn Fn() -> boo
     let mut console = Console::new(&mut out, &mut err);
     let result = match cli.command {
         Command::Generate(args) => generate::run(&args, &mut console, interrupt),
+        Command::Chat(args) => chat::run(&args, &mut console, interrupt),
+        Command::Eval(args) => eval::run(&args, &mut console, interrupt),
+        Command::Bench(args) => bench::run(&args, &mut console, interrupt),
         Command::Inspect(args) => inspect::run(&args, &mut console),
         Command::Demo(args) => demo::run(&args, &mut console, interrupt),
     };

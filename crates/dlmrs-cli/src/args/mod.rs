@@ -1,6 +1,9 @@
 //! What can be typed.
 
+mod bench;
+mod chat;
 mod decoding;
+mod eval;
 mod model;
 mod sampling;
 
@@ -8,7 +11,10 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
+pub(crate) use bench::BenchArgs;
+pub(crate) use chat::ChatArgs;
 pub(crate) use decoding::DecodingArgs;
+pub(crate) use eval::EvalArgs;
 pub(crate) use model::{LoadArgs, OverrideArgs};
 pub(crate) use sampling::SamplingArgs;
 
@@ -52,6 +58,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Generate(Box<GenerateArgs>),
+    Chat(Box<ChatArgs>),
+    Eval(Box<EvalArgs>),
+    Bench(Box<BenchArgs>),
     Inspect(InspectArgs),
     Demo(DemoArgs),
 }

@@ -1,0 +1,11 @@
+//! `dlmrs bench`.
+
+use crate::args::BenchArgs;
+use crate::console::Console;
+use crate::failure::Failure;
+
+/// Runs the command.
+pub(crate) fn run(args: &BenchArgs, console: &mut Console<'_>, interrupt: &dyn Fn() -> bool) -> Result<(), Failure> {
+    let _ = (console, interrupt);
+    Err(Failure::Said(format!("{}: not built yet", args.model)))
+}
