@@ -5,12 +5,16 @@
     llm = dlmrs.LLM("tiny-sdar")                        # a bundled model, or the folder of a checkpoint
     [output] = llm.generate("9 * 5 = ", dlmrs.SamplingParams(max_tokens=32))
     output = llm.chat([{"role": "user", "content": "Mia buys 9 pens for 5 dollars each. What does she pay?"}])
+    for event in llm.stream("9 * 5 = "):                # Revealed, Committed, and Finished at the end
+        print(event)
 
 How a request is decoded is one dataclass a method: :class:`BlockDiffusion` for block-causal models (SDAR),
 :class:`Canvas` for bidirectional ones (LLaDA, Dream). Every exception is a :class:`dlmrs.Error`.
 """
 
-from dlmrs._dlmrs import LLM, __version__, bundled_models, inspect
+import logging
+
+from dlmrs._dlmrs import LLM, Stream, __version__, bundled_models, inspect
 from dlmrs.decoding import BlockDiffusion, Canvas, Decoding
 from dlmrs.errors import (
     CapacityError,
@@ -26,8 +30,13 @@ from dlmrs.errors import (
     TokenizerError,
     UnsupportedModelError,
 )
+from dlmrs.events import Committed, Event, Finished, Revealed
 from dlmrs.output import Output, Stats
 from dlmrs.params import SamplingParams
+from dlmrs.trace import Trace
+
+# A library prints no log messages by itself; whoever configures logging sees them.
+logging.getLogger("dlmrs").addHandler(logging.NullHandler())
 
 __all__ = [
     "LLM",
@@ -36,18 +45,24 @@ __all__ = [
     "CapacityError",
     "CheckpointError",
     "ClosedError",
+    "Committed",
     "Decoding",
     "DeviceError",
     "Error",
+    "Event",
+    "Finished",
     "InputError",
     "IoError",
     "NotFiniteError",
     "NotFoundError",
     "Output",
+    "Revealed",
     "SamplingParams",
     "Stats",
+    "Stream",
     "TemplateError",
     "TokenizerError",
+    "Trace",
     "UnsupportedModelError",
     "__version__",
     "bundled_models",

@@ -1,6 +1,6 @@
 """The engine behind the package ``dlmrs``."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Final, TypeAlias, final, overload
 
@@ -9,10 +9,11 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from dlmrs.decoding import Decoding
+from dlmrs.events import Event
 from dlmrs.output import Output
 from dlmrs.params import SamplingParams
 
-__all__ = ["LLM", "__version__", "bundled_models", "check_decoding", "check_params", "inspect", "run_cli"]
+__all__ = ["LLM", "Stream", "__version__", "bundled_models", "check_decoding", "check_params", "inspect", "run_cli"]
 
 __version__: Final[str]
 
@@ -67,6 +68,16 @@ class LLM:
         add_generation_prompt: bool = True,
         **template_options: Any,
     ) -> list[Output]: ...
+    def stream(
+        self,
+        prompt: _Prompt | Sequence[_Message],
+        params: SamplingParams | None = None,
+        *,
+        decoding: Decoding | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        **template_options: Any,
+    ) -> Stream: ...
     def render_chat(
         self,
         messages: Sequence[_Message],
@@ -109,6 +120,25 @@ class LLM:
     def device(self) -> str: ...
     @property
     def threads(self) -> int: ...
+
+@final
+class Stream(Iterator[Event], AsyncIterator[Event], Awaitable[Output]):
+    """The events of a request, as LLM.stream gives it: an iterator of Revealed, Committed and Finished."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Event: ...
+    def __aiter__(self) -> Self: ...
+    def __anext__(self) -> Awaitable[Event]: ...
+    def __await__(self) -> Generator[Any, None, Output]: ...
+    def _poll(self) -> Event | None: ...
+    def _notify(self, callback: Callable[[], object]) -> None: ...
+    def result(self) -> Output: ...
+    def cancel(self) -> None: ...
+    def close(self) -> None: ...
+    @property
+    def output(self) -> Output | None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *args: object) -> None: ...
 
 def bundled_models() -> list[str]: ...
 def check_decoding(decoding: object, /) -> None: ...

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from dlmrs.trace import Trace
+
 
 @dataclass(frozen=True, kw_only=True)
 class Stats:
@@ -49,6 +51,7 @@ class Output:
         stop_cause: The id or the string that stopped it, if it stopped.
         seed: The seed that was used, for doing it again.
         stats: What it cost.
+        trace: How each slot was decided; None unless :attr:`SamplingParams.trace` asked for it.
         warnings: What the caller should know; each was also issued through :func:`warnings.warn`.
     """
 
@@ -60,6 +63,7 @@ class Output:
     stop_cause: int | str | None
     seed: int
     stats: Stats
+    trace: Trace | None
     warnings: list[str]
 
     def __repr__(self) -> str:

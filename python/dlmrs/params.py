@@ -29,6 +29,7 @@ class SamplingParams:
             0, 1 is off.
         logit_bias: Added to the logits of these ids. None is no bias; ``-inf`` bans an id.
         banned_token_ids: Ids that are never drawn.
+        trace: Whether :attr:`Output.trace` tells how each slot was decided.
     """
 
     max_tokens: int = 256
@@ -43,6 +44,7 @@ class SamplingParams:
     repetition_penalty: float = 1.0
     logit_bias: Mapping[int, float] | None = None
     banned_token_ids: Sequence[int] = ()
+    trace: bool = False
 
     def __post_init__(self) -> None:
         check_params(self)

@@ -43,8 +43,8 @@ pub(crate) fn run(
             return Err(Failure::Interrupted);
         }
         for event in engine.step()? {
-            let (Event::Revealed { id, .. } | Event::Committed { id, .. } | Event::Finished { id, .. } | Event::Failed { id, .. }) = &event;
-            let (id, number) = (*id, running.get(id).copied().unwrap_or_default());
+            let id = event.id();
+            let number = running.get(&id).copied().unwrap_or_default();
             match event {
                 Event::Failed { error, .. } => return Err(Failure::at(place(number), error)),
                 Event::Finished { output, .. } => {

@@ -62,6 +62,28 @@ fn message(name: &str, object: &Bound<'_, PyAny>) -> Result<Message> {
     Ok(Message { role, content, extra: fields })
 }
 
+/// Whether an argument that may be a prompt or a conversation is the latter.
+pub(crate) fn is_conversation(object: &Bound<'_, PyAny>) -> Result<bool> {
+    let items = if value::is_text(object) { None } else { value::items(object)? };
+    Ok(items.is_some_and(|items| items.first().is_some_and(|first| first.cast::<PyMapping>().is_ok())))
+}
+
+/// Refuses what has a meaning for a conversation only.
+pub(crate) fn refuse_options(
+    tools: Option<&Bound<'_, PyAny>>,
+    add_generation_prompt: Option<bool>,
+    extra: Option<&Bound<'_, PyDict>>,
+) -> Result<()> {
+    let given = |name: &str, given: bool| given.then(|| name.to_owned());
+    let first = given("tools", tools.is_some_and(|tools| !tools.is_none()))
+        .or_else(|| given("add_generation_prompt", add_generation_prompt.is_some()))
+        .or_else(|| extra.and_then(|extra| extra.keys().iter().next()).map(|key| key.to_string()));
+    match first {
+        Some(name) => Err(Error::input(name, "is for the chat template, but the prompt is no list of messages; leave it out").into()),
+        None => Ok(()),
+    }
+}
+
 /// The arguments of `chat` beside the messages.
 pub(crate) fn options(
     tools: Option<&Bound<'_, PyAny>>,

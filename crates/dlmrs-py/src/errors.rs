@@ -36,6 +36,7 @@ impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Library(Error::Interrupted) => PyKeyboardInterrupt::new_err(()),
+            Failure::Library(Error::Stopped) => exception("ClosedError", Error::Stopped.to_string()),
             Failure::Library(error) => exception(class(&error), error.to_string()),
             Failure::Closed(message) => exception("ClosedError", message),
             Failure::Python(error) => error,
@@ -57,6 +58,7 @@ fn class(error: &Error) -> &'static str {
         Error::Template(_) => "TemplateError",
         Error::Device { .. } | Error::Tensor(_) => "DeviceError",
         Error::NotFinite { .. } => "NotFiniteError",
+        Error::Shared(error) => class(error),
         _ => "Error",
     }
 }

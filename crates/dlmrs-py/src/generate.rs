@@ -10,7 +10,7 @@ use crate::errors::Result;
 
 /// How long Python's signal handlers wait at most, beside the pass that is running. Asking more often would make short passes wait for
 /// a GIL that other threads hold.
-const PATIENCE: Duration = Duration::from_millis(10);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Runs the requests that `prepare` makes, together. Between passes Python's signal handlers run; if one raises, the requests are dropped.
 pub(crate) fn run(
@@ -51,5 +51,10 @@ impl Signals {
             self.asked = Some(Instant::now());
         }
         self.raised.is_none()
+    }
+
+    /// What a handler raised.
+    pub(crate) fn into_raised(self) -> Option<PyErr> {
+        self.raised
     }
 }

@@ -5,14 +5,20 @@ mod chat;
 mod command;
 mod decoding;
 mod errors;
+mod events;
 mod forward;
 mod generate;
 mod inspect;
 mod json;
 mod llm;
+mod loaded;
+mod logging;
+mod notify;
 mod output;
 mod params;
 mod prompts;
+mod stream;
+mod trace;
 mod value;
 
 /// The engine behind the package `dlmrs`.
@@ -25,10 +31,17 @@ mod _dlmrs {
         inspect::{bundled_models, inspect},
         llm::Llm,
         params::check_params,
+        stream::Stream,
     };
 
     /// The version of the package.
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_init]
+    fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        crate::logging::install();
+        Ok(())
+    }
 }

@@ -12,6 +12,8 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use crate::chat::{self, Conversations};
 use crate::errors::{Failure, Result};
 use crate::forward::{self, Forward};
+use crate::loaded::Loaded;
+use crate::stream::Stream;
 use crate::{decoding, generate, inspect, output, params, prompts, value};
 
 /// A loaded model: a bundled one by its name, or the folder of a checkpoint.
@@ -28,24 +30,33 @@ use crate::{decoding, generate, inspect, output, params, prompts, value};
 #[pyclass(frozen, weakref, module = "dlmrs", name = "LLM")]
 pub(crate) struct Llm {
     name: String,
-    loaded: Mutex<Option<Arc<dlmrs::Llm>>>,
+    loaded: Mutex<Option<Arc<Loaded>>>,
 }
 
 impl Llm {
-    /// The model, unless it was closed.
-    fn open(&self) -> Result<Arc<dlmrs::Llm>> {
+    fn loaded(&self) -> Result<Arc<Loaded>> {
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         loaded.clone().ok_or_else(|| Failure::Closed(format!("this LLM ({}) was closed; make a new one", self.name)))
     }
 
-    /// The model, if it can compute.
-    fn ready(&self) -> Result<Arc<dlmrs::Llm>> {
-        let llm = self.open()?;
-        if llm.model().team().forked() {
+    /// The model, unless it was closed.
+    fn open(&self) -> Result<Arc<dlmrs::Llm>> {
+        Ok(self.loaded()?.llm().clone())
+    }
+
+    /// What computes, if it can.
+    fn working(&self) -> Result<Arc<Loaded>> {
+        let loaded = self.loaded()?;
+        if loaded.llm().model().team().forked() {
             let message = "was loaded by another process, and its threads did not survive the fork; load it in this process";
             return Err(Failure::Closed(format!("this LLM ({}) {message}", self.name)));
         }
-        Ok(llm)
+        Ok(loaded)
+    }
+
+    /// The model, if it can compute.
+    fn ready(&self) -> Result<Arc<dlmrs::Llm>> {
+        Ok(self.working()?.llm().clone())
     }
 }
 
@@ -82,8 +93,8 @@ impl Llm {
             backend: choice("backend", backend)?.parse()?,
             threads: value::given(threads, |threads| value::count("threads", threads))?,
         };
-        let loaded = generate::load(model.py(), &name, &options, &overrides)?;
-        Ok(Self { name: loaded.name().to_owned(), loaded: Mutex::new(Some(loaded)) })
+        let llm = generate::load(model.py(), &name, &options, &overrides)?;
+        Ok(Self { name: llm.name().to_owned(), loaded: Mutex::new(Some(Arc::new(Loaded::new(llm)))) })
     }
 
     /// Completes prompts, all of them together, and gives a list of Output in their order.
@@ -147,6 +158,38 @@ impl Llm {
         }
     }
 
+    /// Begins a request and gives its events as they come: Revealed, Committed, and Finished at the end. For a prompt (a string or token
+    /// ids) as in generate, or for one conversation (a list of messages) as in chat.
+    ///
+    /// The Stream is an iterator, an async iterator, and in async code `await` gives its Output. Requests of several streams, whatever
+    /// their threads, share each pass. What one does not wait for goes on all the same; dropping or closing the stream ends it.
+    #[pyo3(signature = (prompt, params=None, *, decoding=None, tools=None, add_generation_prompt=None, **template_options))]
+    #[pyo3(text_signature = "($self, prompt, params=None, *, decoding=None, tools=None, add_generation_prompt=True, **template_options)")]
+    fn stream(
+        &self,
+        prompt: &Bound<'_, PyAny>,
+        params: Option<&Bound<'_, PyAny>>,
+        decoding: Option<&Bound<'_, PyAny>>,
+        tools: Option<&Bound<'_, PyAny>>,
+        add_generation_prompt: Option<bool>,
+        template_options: Option<&Bound<'_, PyDict>>,
+    ) -> Result<Stream> {
+        let (py, loaded) = (prompt.py(), self.working()?);
+        let prompt = if chat::is_conversation(prompt)? {
+            let options = chat::options(tools, add_generation_prompt.unwrap_or(true), template_options)?;
+            prompts::Prompt::Chat(chat::conversation("prompt", prompt)?, options)
+        } else {
+            chat::refuse_options(tools, add_generation_prompt, template_options)?;
+            prompts::Prompt::read("prompt", prompt)?
+        };
+        let (params, decoding) = (params::one(params)?, decoding::read(decoding)?);
+        let stream = py.detach(|| {
+            let request = Request { prompt: prompt.ids(loaded.llm())?, params, decoding };
+            loaded.service()?.submit(request)
+        })?;
+        Ok(Stream::new(self.name.clone(), stream))
+    }
+
     /// The prompt that `chat` makes of a conversation, as text.
     #[pyo3(signature = (messages, *, tools=None, add_generation_prompt=true, **template_options))]
     fn render_chat(
@@ -201,7 +244,8 @@ impl Llm {
         Ok(py.detach(|| llm.require_tokenizer()?.decode(&ids, skip_special))?)
     }
 
-    /// Frees the memory. Calls that are running in other threads end first; later ones raise ClosedError. Closing twice is allowed.
+    /// Frees the memory. Calls that are running in other threads end first; later ones, and streams that have not ended, raise
+    /// ClosedError. Closing twice is allowed.
     fn close(&self, py: Python<'_>) {
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| drop(loaded));

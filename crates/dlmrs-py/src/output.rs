@@ -12,18 +12,30 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
 use crate::errors::Result;
+use crate::trace;
 
 /// Every kind is in `Stats.passes`, also those that did not occur.
 const KINDS: [PassKind; 3] = [PassKind::Prefill, PassKind::Denoise, PassKind::Commit];
 
+/// As [`all`], of one output.
+pub(crate) fn single(py: Python<'_>, output: Output) -> Result<Bound<'_, PyAny>> {
+    warn(py, std::slice::from_ref(&output))?;
+    Ok(one(py, output)?)
+}
+
 /// Makes the Python objects, and issues each warning once.
 pub(crate) fn all<'py>(py: Python<'py>, outputs: Vec<Output>) -> Result<Vec<Bound<'py, PyAny>>> {
+    warn(py, &outputs)?;
+    outputs.into_iter().map(|output| Ok(one(py, output)?)).collect()
+}
+
+fn warn(py: Python<'_>, outputs: &[Output]) -> Result<()> {
     let warnings: BTreeSet<String> = outputs.iter().flat_map(|output| output.warnings.iter().cloned()).collect();
     for warning in warnings {
         let message = CString::new(warning).map_err(PyErr::from)?;
         PyErr::warn(py, &py.get_type::<PyUserWarning>(), &message, 1)?;
     }
-    outputs.into_iter().map(|output| Ok(one(py, output)?)).collect()
+    Ok(())
 }
 
 fn one(py: Python<'_>, output: Output) -> PyResult<Bound<'_, PyAny>> {
@@ -41,6 +53,7 @@ fn one(py: Python<'_>, output: Output) -> PyResult<Bound<'_, PyAny>> {
     }
     fields.set_item("seed", output.seed)?;
     fields.set_item("stats", stats(py, &output.stats)?)?;
+    fields.set_item("trace", output.trace.map(|slots| trace::object(py, &slots)).transpose()?)?;
     fields.set_item("warnings", output.warnings)?;
     CLASS.import(py, "dlmrs.output", "Output")?.call((), Some(&fields))
 }

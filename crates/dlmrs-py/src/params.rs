@@ -40,6 +40,7 @@ fn read(params: &Bound<'_, PyAny>) -> Result<SamplingParams> {
         repetition_penalty: fields.read("repetition_penalty", value::number)?,
         logit_bias: fields.optional("logit_bias", biases)?.unwrap_or_default(),
         banned_token_ids: fields.read("banned_token_ids", value::ids)?,
+        trace: fields.read("trace", value::flag)?,
     })
 }
 
@@ -50,6 +51,15 @@ fn biases(name: &str, object: &Bound<'_, PyAny>) -> Result<BTreeMap<u32, f32>> {
         Ok((value::id(name, &id)?, value::number(name, &bias)?))
     };
     mapping.items()?.iter().map(pair).collect()
+}
+
+/// The setting of a single request.
+pub(crate) fn one(params: Option<&Bound<'_, PyAny>>) -> Result<SamplingParams> {
+    match params.filter(|params| !params.is_none()) {
+        None => Ok(SamplingParams::default()),
+        Some(params) if is_params(params)? => read(params),
+        Some(params) => Err(value::refuse("params", params, "a SamplingParams").into()),
+    }
 }
 
 /// One setting for all of `prompts` requests, or a list of one for each.

@@ -1,7 +1,7 @@
 //! Prompts: one or many, each a text or ids.
 
 use dlmrs::Llm;
-use dlmrs::tokenizer::Specials;
+use dlmrs::tokenizer::{ChatOptions, Message, Specials};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -14,10 +14,13 @@ pub(crate) enum Prompt {
     Text(String),
     /// Token ids.
     Ids(Vec<u32>),
+    /// A conversation for the chat template; what its messages spell is text.
+    Chat(Vec<Message>, ChatOptions),
 }
 
 impl Prompt {
-    fn read(name: &str, object: &Bound<'_, PyAny>) -> Result<Self> {
+    /// A string or ids.
+    pub(crate) fn read(name: &str, object: &Bound<'_, PyAny>) -> Result<Self> {
         if object.is_instance_of::<PyString>() {
             return Ok(Self::Text(value::text(name, object)?));
         }
@@ -29,6 +32,7 @@ impl Prompt {
         match self {
             Self::Text(text) => llm.require_tokenizer()?.encode(&text, Specials::AsText),
             Self::Ids(ids) => Ok(ids),
+            Self::Chat(messages, options) => llm.require_tokenizer()?.encode_chat(&messages, &options, Specials::AsText),
         }
     }
 }

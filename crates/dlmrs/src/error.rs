@@ -96,6 +96,12 @@ pub enum Error {
     /// The caller asked to stop.
     #[error("stopped before the end")]
     Interrupted,
+    /// A service was closed before the request's end.
+    #[error("the engine was closed before the end of the request")]
+    Stopped,
+    /// An error of a forward, which ended all requests that took part.
+    #[error(transparent)]
+    Shared(std::sync::Arc<Error>),
     /// Candle refused an operation; this is an error of ours or of the device, not of the caller.
     #[error("tensor operation failed: {0}")]
     Tensor(#[from] candle_core::Error),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::checkpoint::{Facts, Family, Folder, ModelConfig, NativeAttention, Overrides, Report, facts, inspect};
 use crate::decode::{BlockDiffusion, Canvas, Decoding};
@@ -34,19 +35,23 @@ impl Llm {
         overrides: &Overrides,
         progress: &mut dyn FnMut(usize, usize) -> bool,
     ) -> Result<Arc<Self>> {
+        let begun = Instant::now();
         let folder = Folder::open(name)?;
         let config = ModelConfig::read(&folder)?;
         let (tokenizer, mask, eos) = tokenizer(&folder)?;
         let settled = facts(&folder, &config, mask, eos, overrides)?;
         let own = facts(&folder, &config, mask, eos, &Overrides { block_length: None, ..overrides.clone() })?;
         let tokenizer = tokenizer.map(|t| t.with_mask_token_id(settled.mask_token_id)).transpose()?;
-        Ok(Arc::new(Self {
+        let llm = Self {
             name: folder.name(),
             model: Model::load(&folder, config, options, progress)?,
             tokenizer,
             trained_block_length: own.block_length.filter(|_| own.block_length_baked),
             facts: settled,
-        }))
+        };
+        let device = crate::device::name(llm.model.device());
+        tracing::info!(model = llm.name(), family = llm.config().family.name(), device, seconds = begun.elapsed().as_secs_f32(), "loaded");
+        Ok(Arc::new(llm))
     }
 
     /// Describes a checkpoint as [`Self::load`] would find it, without reading a weight.

@@ -32,6 +32,8 @@ pub struct SamplingParams {
     pub logit_bias: BTreeMap<u32, f32>,
     /// Never drawn.
     pub banned_token_ids: Vec<u32>,
+    /// Whether the output tells how each slot was decided ([`crate::engine::Traced`]).
+    pub trace: bool,
 }
 
 impl Default for SamplingParams {
@@ -49,6 +51,7 @@ impl Default for SamplingParams {
             repetition_penalty: 1.0,
             logit_bias: BTreeMap::new(),
             banned_token_ids: Vec::new(),
+            trace: false,
         }
     }
 }

@@ -86,6 +86,16 @@ pub enum How {
     Bound,
 }
 
+impl How {
+    /// "ranked" or "bound".
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ranked => "ranked",
+            Self::Bound => "bound",
+        }
+    }
+}
+
 /// A slot that has just been decided.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Revealed {

@@ -1,6 +1,6 @@
 //! What the engine reports.
 
-use super::Stats;
+use super::{Stats, Traced};
 use crate::decode::Revealed;
 use crate::error::Error;
 
@@ -56,6 +56,19 @@ pub enum FinishReason {
     Cancelled,
 }
 
+impl Event {
+    /// The request that it is about.
+    pub fn id(&self) -> RequestId {
+        let (Self::Revealed { id, .. } | Self::Committed { id, .. } | Self::Finished { id, .. } | Self::Failed { id, .. }) = self;
+        *id
+    }
+
+    /// Whether no other event of the request follows.
+    pub fn is_last(&self) -> bool {
+        matches!(self, Self::Finished { .. } | Self::Failed { .. })
+    }
+}
+
 impl FinishReason {
     /// "stop", "length" or "cancelled".
     pub fn name(self) -> &'static str {
@@ -95,6 +108,8 @@ pub struct Output {
     pub seed: u64,
     /// What it cost.
     pub stats: Stats,
+    /// How each decided slot of the canvas came to be decided, by its place, the unused ones included; None unless asked for.
+    pub trace: Option<Vec<Traced>>,
     /// What the caller should know, such as a block length that the weights were not trained for.
     pub warnings: Vec<String>,
 }

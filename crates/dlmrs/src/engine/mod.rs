@@ -5,15 +5,19 @@
 
 mod event;
 mod request;
+mod service;
 mod stats;
 mod stop;
+mod trace;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 pub use event::{Event, FinishReason, Output, RequestId, StopCause};
 pub use request::Request;
+pub use service::{Canceller, Next, Service, Stream};
 pub use stats::Stats;
+pub use trace::Traced;
 
 use crate::decode::Wish;
 use crate::error::{Error, Result};

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::event::{Event, FinishReason, Output, RequestId};
 use super::stats::Stats;
 use super::stop::Watch;
+use super::trace::Trace;
 use crate::cache::KvCache;
 use crate::checkpoint::NativeAttention;
 use crate::decode::{BlockDiffusion, Canvas, Decoder, Decoding, Task};
@@ -40,6 +41,7 @@ pub(super) struct Active {
     max_tokens: usize,
     seed: u64,
     watch: Watch,
+    trace: Option<Trace>,
     /// Slots before this place of the canvas are known to be decided.
     decided: usize,
     warnings: Vec<String>,
@@ -59,7 +61,7 @@ impl Active {
         for warning in &warnings {
             tracing::warn!(model = llm.name(), "{warning}");
         }
-        let max_tokens = params.max_tokens;
+        let (max_tokens, trace) = (params.max_tokens, params.trace.then(Trace::default));
         let task = Task {
             prompt: prompt.clone(),
             params,
@@ -89,6 +91,7 @@ impl Active {
             max_tokens,
             seed,
             watch,
+            trace,
             decided: 0,
             warnings,
             submitted: Instant::now(),
@@ -110,6 +113,9 @@ impl Active {
     pub(super) fn take(&mut self, answers: &[Vec<RowStat>], events: &mut Vec<Event>) -> Result<()> {
         let slots = self.decoder.take(answers)?;
         self.stats.revealed += slots.len();
+        if let Some(trace) = &mut self.trace {
+            trace.add(self.stats.total_passes(), &slots);
+        }
         if !slots.is_empty() {
             events.push(Event::Revealed { id: self.id, pass: self.stats.total_passes(), slots });
         }
@@ -148,6 +154,7 @@ impl Active {
             stop_cause: self.watch.stopped().cloned(),
             seed: self.seed,
             stats: std::mem::take(&mut self.stats),
+            trace: self.trace.take().map(Trace::finish),
             warnings: std::mem::take(&mut self.warnings),
         };
         events.push(Event::Finished { id: self.id, output: Box::new(output) });

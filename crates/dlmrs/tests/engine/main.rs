@@ -5,4 +5,5 @@ mod batch;
 mod common;
 mod refused;
 mod sampling;
+mod service;
 mod stops;
