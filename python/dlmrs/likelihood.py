@@ -39,8 +39,8 @@ from dlmrs.errors import InputError
 
 __all__ = ["Likelihood", "Score", "maskings"]
 
-_ROWS = 2048
-"""Rows of a forward, unless one canvas alone has more."""
+_ROWS = 512
+"""Rows of a forward, besides the prefix that the states of one answer share, and unless one canvas alone has more."""
 
 _READS = 256
 """Rows of a forward that are read; each is a row of logits of the size of the vocabulary."""
@@ -150,7 +150,7 @@ class Likelihood:
 
     def _packs(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[list[_Piece]]:
         """All states, as many to a forward as fit. States of an answer share the tokens before them."""
-        limit = min(_ROWS, self._llm.max_model_len)
+        most = self._llm.max_model_len
         pack: list[_Piece] = []
         rows = reads = 0
         for answer, (context, continuation) in enumerate(pairs):
@@ -158,6 +158,7 @@ class Likelihood:
             for state in self._states(tokens, len(context)):
                 new = not pack or pack[-1].answer != answer
                 more = len(state.tokens) + state.start - (0 if new else len(pack[-1].prefix))
+                limit = min(most, _ROWS if new else _ROWS + state.start)
                 if pack and (rows + more > limit or reads + len(state.rows) > _READS):
                     yield pack
                     pack, rows, reads, new = [], 0, 0, True

@@ -23,6 +23,9 @@ from dlmrs.params import SamplingParams
 _AUTO_BATCH = 16
 """Requests that run together where the harness asks for ``auto``."""
 
+_NO_DEVICE = "cuda:0"
+"""The device that the harness's command line asks for where the user asks for none. ``auto`` finds it, if it is there."""
+
 _NOTHING = -1
 """Stands where the harness wants a token before the first one of a text. No canvas needs it, so it is dropped."""
 
@@ -110,6 +113,8 @@ class DlmrsLM(TemplateLM):
         if "model" not in arg_dict:
             raise InputError("model_args: has no model; give model=NAME or model=FOLDER")
         options = {name: value for name, value in (additional_config or {}).items() if value is not None}
+        if options.get("device") == _NO_DEVICE:
+            del options["device"]
         return cls(**{**options, **arg_dict})
 
     @property
