@@ -88,7 +88,10 @@ def test_a_generating_task_has_the_accuracy_of_chat(load: Any, name: str, decodi
         doc_to_target="{{answer}}",
         generation_kwargs={"until": ["\n\n"], "max_gen_toks": LENGTH, "do_sample": False},
         filter_list=[
-            {"name": "answer", "filter": [{"function": "regex", "regex_pattern": r"#### (-?\d+)"}, {"function": "take_first"}]}
+            {
+                "name": "answer",
+                "filter": [{"function": "regex", "regex_pattern": r"#### (-?\d+)"}, {"function": "take_first"}],
+            }
         ],
         metric_list=[metric("exact_match")],
     )
@@ -144,7 +147,9 @@ def test_a_rolling_task(sdar_lm: DlmrsLM) -> None:
 
 
 def test_the_command_line(tmp_path: Path) -> None:
-    (tmp_path / "data.jsonl").write_text("".join(json.dumps({"q": f"{i} * 2 =", "a": f" {i * 2}"}) + "\n" for i in range(3)))
+    (tmp_path / "data.jsonl").write_text(
+        "".join(json.dumps({"q": f"{i} * 2 =", "a": f" {i * 2}"}) + "\n" for i in range(3))
+    )
     (tmp_path / "twice.yaml").write_text(
         f"""
         task: twice
@@ -158,7 +163,16 @@ def test_the_command_line(tmp_path: Path) -> None:
         metric_list: [{{metric: acc, aggregation: mean, higher_is_better: true}}]
         """
     )
-    command = [sys.executable, "-m", "dlmrs.lm_eval", "run", "--model", "dlmrs", "--model_args", "model=tiny-sdar,threads=2"]
+    command = [
+        sys.executable,
+        "-m",
+        "dlmrs.lm_eval",
+        "run",
+        "--model",
+        "dlmrs",
+        "--model_args",
+        "model=tiny-sdar,threads=2",
+    ]
     command += ["--tasks", "twice", "--include_path", str(tmp_path), "--batch_size", "2"]
     environment = {**os.environ, "HF_HOME": str(tmp_path / "cache")}
     run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300, env=environment)
@@ -185,7 +199,9 @@ def test_generate_until(sdar_lm: DlmrsLM) -> None:
 def test_sampling(sdar_lm: DlmrsLM) -> None:
     ask = "The beads cost 6 * 2 ="
     warm = {"do_sample": True, "temperature": 3.0, "top_p": 0.95, "top_k": 50, "max_gen_toks": 24}
-    first, second, third = sdar_lm.generate_until(requests("generate_until", (ask, warm), (ask, warm), (ask, {**warm, "seed": 1})))
+    first, second, third = sdar_lm.generate_until(
+        requests("generate_until", (ask, warm), (ask, warm), (ask, {**warm, "seed": 1}))
+    )
     assert first != second, "repeats must differ"
     assert second == third, "the second repeat has the next seed"
     assert sdar_lm.generate_until(requests("generate_until", (ask, warm))) == [first]
@@ -224,10 +240,11 @@ def test_long_contexts_lose_their_beginning(caplog: pytest.LogCaptureFixture) ->
     lm = DlmrsLM("tiny-sdar", max_length=33, threads=2)
     with caplog.at_level(logging.WARNING, "dlmrs.lm_eval"):
         [long], [short] = (
-            lm.loglikelihood(requests("loglikelihood", (context, " 12"))) for context in (100 * " 7" + 29 * " 3", 60 * " 3")
+            lm.loglikelihood(requests("loglikelihood", (context, " 12")))
+            for context in (100 * " 7" + 29 * " 3", 60 * " 3")
         )
         assert long[0] < 0
-        [text] = lm.generate_until(requests("generate_until", ("7" * 100 + 29 * " 3", {"max_gen_toks": 4})))
+        assert len(lm.generate_until(requests("generate_until", ("7" * 100 + 29 * " 3", {"max_gen_toks": 4})))) == 1
     assert long == short, "of both only the end was seen"
     assert caplog.text.count("1 of 1 contexts do not fit the model's 33 tokens and were cut from the left") == 3
     with pytest.raises(dlmrs.InputError, match=r"continuation: has \d+ tokens, but the model takes at most 32"):
@@ -254,7 +271,9 @@ def test_the_masks_text_stays_text_and_control_tokens_do_not(sdar_lm: DlmrsLM) -
 
 def test_chat_templates(sdar_lm: DlmrsLM) -> None:
     chat = [{"role": "user", "content": "Go on."}, {"role": "assistant", "content": "The beads cost"}]
-    assert sdar_lm.apply_chat_template(chat, add_generation_prompt=False).endswith("<|im_start|>assistant\nThe beads cost")
+    assert sdar_lm.apply_chat_template(chat, add_generation_prompt=False).endswith(
+        "<|im_start|>assistant\nThe beads cost"
+    )
     assert sdar_lm.chat_template(False) is None
     assert "Another question.<|im_end|>" in (sdar_lm.chat_template(True) or "")
     assert sdar_lm.tokenizer_name == "dlmrs__tiny-sdar"
@@ -296,7 +315,10 @@ def test_arguments(sdar_lm: DlmrsLM) -> None:
     ("arguments", "message"),
     [
         ("threads=2", "model_args: has no model; give model=NAME or model=FOLDER"),
-        ("model=tiny-sdar,cfg_scale=1", "cfg_scale is unknown for this model, which decodes by BlockDiffusion; use block_length"),
+        (
+            "model=tiny-sdar,cfg_scale=1",
+            "cfg_scale is unknown for this model, which decodes by BlockDiffusion; use block_length",
+        ),
         ("model=tiny-llada,entropy_bound=1", "entropy_bound is unknown for this model, which decodes by Canvas"),
         ("model=tiny-sdar,pretrained=x", "model_args: pretrained is unknown"),
         ("model=tiny-sdar,steps=0", "steps: is 0"),

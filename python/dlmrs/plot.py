@@ -60,7 +60,9 @@ def reveal_order(trace: Any, *, tokens: Sequence[str] | None = None, ax: "Axes |
     positions, passes, probabilities = _arrays(trace)
     texts = _texts(tokens, len(positions))
     if ax is None:
-        _, ax = pyplot.subplots(figsize=_size(len(positions), int(passes.max() - passes.min()) + 1), layout="constrained")
+        _, ax = pyplot.subplots(
+            figsize=_size(len(positions), int(passes.max() - passes.min()) + 1), layout="constrained"
+        )
     corners = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
     cells = PolyCollection(
         np.stack([positions, passes], axis=1)[:, None, :] + corners,  # [slots, 4, 2]
@@ -74,6 +76,8 @@ def reveal_order(trace: Any, *, tokens: Sequence[str] | None = None, ax: "Axes |
     ax.set_xlim(positions.min() - 0.5, positions.max() + 0.5)
     ax.set_ylim(passes.max() + 0.5, passes.min() - 0.5)
     ax.set_ylabel("pass")
+    ax.set_axisbelow(True)
+    ax.grid(axis="y", alpha=0.3)
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if texts is not None and len(positions) <= _LABELLED:
         ax.set_xticks(positions, texts, rotation=90, fontfamily="monospace", fontsize="small")
@@ -91,13 +95,17 @@ def _arrays(trace: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], n
     """Positions, passes and probabilities, of one length above 0."""
     if not hasattr(trace, "positions"):
         if getattr(trace, "trace", None) is None:
-            raise InputError(f"trace: is {type(trace).__name__} without a trace; a Trace, or an Output that has one, is needed")
+            raise InputError(
+                f"trace: is {type(trace).__name__} without a trace; a Trace, or an Output that has one, is needed"
+            )
         trace = trace.trace
     positions, passes = np.asarray(trace.positions, dtype=np.int64), np.asarray(trace.passes, dtype=np.int64)
     probabilities = np.asarray(trace.probabilities, dtype=np.float64)
     lengths = [len(positions), len(passes), len(probabilities)]
     if len(set(lengths)) > 1:
-        raise InputError(f"trace: has {lengths[0]} positions, {lengths[1]} passes and {lengths[2]} probabilities; one each a slot is needed")
+        raise InputError(
+            f"trace: has {lengths[0]} positions, {lengths[1]} passes and {lengths[2]} probabilities; one each a slot is needed"
+        )
     if not lengths[0]:
         raise InputError("trace: is empty; at least one slot is needed")
     return positions, passes, probabilities

@@ -24,6 +24,6 @@ from importlib.util import find_spec
 if find_spec("lm_eval") is None:
     raise ImportError("dlmrs.lm_eval needs lm-evaluation-harness, which is not installed: pip install 'dlmrs[lm-eval]'")
 
-from dlmrs.lm_eval.model import DlmrsLM  # noqa: E402
+from dlmrs.lm_eval.model import DlmrsLM
 
 __all__ = ["DlmrsLM"]

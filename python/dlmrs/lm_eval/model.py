@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from dlmrs._dlmrs import LLM, inspect
 from dlmrs.decoding import BlockDiffusion, Canvas, Decoding
-from dlmrs.errors import InputError
+from dlmrs.errors import InputError, TemplateError
 from dlmrs.likelihood import Likelihood
 from dlmrs.lm_eval.generation import sampling_params
 from dlmrs.params import SamplingParams
@@ -132,7 +132,9 @@ class DlmrsLM(TemplateLM):
         """The lowest id that ends a text."""
         ids = self.llm.stop_token_ids
         if not ids:
-            raise InputError(f"model: {self._name} has no stop ids; its config.json or generation_config.json gives them")
+            raise InputError(
+                f"model: {self._name} has no stop ids; its config.json or generation_config.json gives them"
+            )
         return ids[0]
 
     @property
@@ -148,16 +150,19 @@ class DlmrsLM(TemplateLM):
             raise InputError(f"chat_template: is {chat_template!r}, but a checkpoint has one template here; use True")
         return self.llm.render_chat(_PROBE)
 
-    def apply_chat_template(
-        self, chat_history: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True
-    ) -> str:
+    def apply_chat_template(self, chat_history: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True) -> str:
         """The conversation as the checkpoint's template writes it; without a generation prompt the last message is
         left open, for the model to go on with."""
         rendered = self.llm.render_chat(chat_history, add_generation_prompt=add_generation_prompt)
         if add_generation_prompt:
             return rendered
         last = str(chat_history[-1]["content"]).strip()
-        return rendered[: rendered.rindex(last) + len(last)]
+        place = rendered.rfind(last)
+        if place < 0:
+            raise TemplateError(
+                f"the chat template does not write the last message as it is ({last[:40]!r}), so it cannot be left open"
+            )
+        return rendered[: place + len(last)]
 
     def tok_encode(self, string: str, add_special_tokens: bool | None = None, **_: Any) -> list[int]:
         """The ids of a text: control tokens as such, but for the mask, whose text stays text."""
