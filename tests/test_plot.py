@@ -12,9 +12,9 @@ import matplotlib
 import numpy as np
 import pytest
 from dlmrs.plot import reveal_order
+from matplotlib import pyplot
 
 matplotlib.use("Agg")
-pyplot: Any = pytest.importorskip("matplotlib.pyplot")
 
 
 @dataclass
