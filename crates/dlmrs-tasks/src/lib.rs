@@ -4,9 +4,11 @@
 pub mod data;
 mod error;
 mod gsm8k;
+mod mmlu;
 mod record;
 pub mod statistics;
 mod task;
+mod triviaqa;
 mod word_problems;
 
 pub use error::{Error, Result};
@@ -15,7 +17,12 @@ pub use task::{Context, Problem, Prompting, Task};
 
 /// All tasks.
 pub fn tasks() -> &'static [&'static dyn Task] {
-    &[&word_problems::WordProblems, &gsm8k::Gsm8k]
+    &[
+        &word_problems::WordProblems,
+        &gsm8k::Gsm8k,
+        &mmlu::Mmlu,
+        &triviaqa::TriviaQa,
+    ]
 }
 
 /// The task of this name; an error lists those there are.
