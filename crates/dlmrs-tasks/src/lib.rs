@@ -1,9 +1,13 @@
 //! Data sets by which language models are compared: how their records are read, put as prompts and scored, and the statistics of a
 //! comparison. Nothing here knows a model.
 
+mod code_answer;
 pub mod data;
 mod error;
+pub mod execute;
 mod gsm8k;
+mod humaneval;
+mod mbpp;
 mod mmlu;
 mod record;
 pub mod statistics;
@@ -22,6 +26,9 @@ pub fn tasks() -> &'static [&'static dyn Task] {
         &gsm8k::Gsm8k,
         &mmlu::Mmlu,
         &triviaqa::TriviaQa,
+        &humaneval::HumanEval::BASE,
+        &humaneval::HumanEval::INSTRUCT,
+        &mbpp::Mbpp,
     ]
 }
 
