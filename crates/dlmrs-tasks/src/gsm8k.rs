@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::pattern::pattern;
 use crate::{Context, Problem, Prompting, Record, Result, Task};
 
 /// GSM8K (Cobbe et al. 2021).
@@ -67,11 +68,6 @@ fn strict(answer: &str) -> Option<&str> {
 fn flexible(answer: &str) -> Option<&str> {
     static PATTERN: LazyLock<Regex> = LazyLock::new(|| pattern(r"-?[$0-9.,]{2,}|-?[0-9]+"));
     PATTERN.find_iter(answer).last().map(|found| found.as_str())
-}
-
-#[expect(clippy::expect_used, reason = "the patterns are constants, and each is used by a test")]
-fn pattern(text: &str) -> Regex {
-    Regex::new(text).expect("a constant pattern")
 }
 
 /// What is compared: nothing up to the last `#### `, no comma, no dollar sign, no full stop at the end, lower case.

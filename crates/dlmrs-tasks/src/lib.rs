@@ -7,8 +7,10 @@ mod error;
 pub mod execute;
 mod gsm8k;
 mod humaneval;
+mod math;
 mod mbpp;
 mod mmlu;
+mod pattern;
 mod record;
 pub mod statistics;
 mod task;
@@ -24,6 +26,7 @@ pub fn tasks() -> &'static [&'static dyn Task] {
     &[
         &word_problems::WordProblems,
         &gsm8k::Gsm8k,
+        &math::Math,
         &mmlu::Mmlu,
         &triviaqa::TriviaQa,
         &humaneval::HumanEval::BASE,
