@@ -11,7 +11,8 @@ fn main() -> Result<()> {
     let llm = Llm::load("tiny-sdar", &LoadOptions::default(), &Overrides::default())?;
     let tokenizer = llm.require_tokenizer()?;
     let mut requests = Vec::new();
-    for question in ["Mia buys 9 pens for 5 dollars each. How much does Mia spend?", "Tom has 7 shells and finds 8 more. How many has Tom?"] {
+    for question in ["Mia buys 9 pens for 5 dollars each. How much does Mia spend?", "Tom has 7 shells and finds 8 more. How many has Tom?"]
+    {
         let prompt = tokenizer.encode_chat(&[Message::new("user", question)], &ChatOptions::default(), Specials::AsText)?;
         requests.push(Request { prompt, params: SamplingParams { max_tokens: 64, ..SamplingParams::default() }, decoding: None });
     }
