@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the Python layer adds to a request of one pass on the tiny model, beside the same request in Rust.
+"""What the Python layer adds to a request of one pass on the tiny model, above the same request in Rust.
 
     python benches/python_overhead.py [--rounds N] [--requests N]
 
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import dlmrs
 
@@ -30,12 +30,27 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=11, help="turns of each side that count (%(default)s)")
     parser.add_argument("--requests", type=int, default=300, help="requests in a turn (%(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="for each side (%(default)s)")
+    parser.add_argument("--one-pass", type=Path, help="the binary of the Rust side (default: the release build, built first)")
     parser.add_argument("--json", type=Path, help="write the numbers to this file too")
     args = parser.parse_args()
     for name in ("rounds", "requests", "threads"):
         if getattr(args, name) < 1:
             parser.error(f"--{name} is {getattr(args, name)}; at least 1 is needed")
     return args
+
+
+class Time(NamedTuple):
+    """Microseconds of one request."""
+
+    call: float
+    """As the caller waits."""
+    engine: float
+    """From submission to the end, as the output says: the forward and the scan, which are the same on both sides."""
+
+    @property
+    def layer(self) -> float:
+        """The rest of the call."""
+        return self.call - self.engine
 
 
 class Python:
@@ -52,23 +67,28 @@ class Python:
         passes = self.llm.generate([self.ids], self.params, decoding=self.decoding)[0].stats.total_passes
         assert passes == 1, f"{passes} passes"
 
-    def nanoseconds(self, requests: int) -> list[int]:
+    def times(self, requests: int) -> list[Time]:
         times = []
         for _ in range(requests):
             started = time.perf_counter_ns()
-            self.llm.generate([self.ids], self.params, decoding=self.decoding)
-            times.append(time.perf_counter_ns() - started)
+            outputs = self.llm.generate([self.ids], self.params, decoding=self.decoding)
+            call = time.perf_counter_ns() - started
+            times.append(Time(call / 1e3, outputs[0].stats.total_seconds * 1e6))
         return times
+
+
+def build() -> Path:
+    """The release build of crates/dlmrs/examples/one_pass.rs."""
+    command = ["cargo", "build", "--release", "--quiet", "-p", "dlmrs", "--features", "bundled", "--example", "one_pass"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / "one_pass"
 
 
 class Rust:
     """The process of crates/dlmrs/examples/one_pass.rs."""
 
-    def __init__(self, ids: list[int], threads: int) -> None:
-        build = ["cargo", "build", "--release", "--quiet", "-p", "dlmrs", "--features", "bundled", "--example", "one_pass"]
-        subprocess.run(build, cwd=ROOT, check=True)
-        target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / "one_pass"
-        command = [str(target), "tiny-sdar", str(threads), ",".join(map(str, ids))]
+    def __init__(self, binary: Path, ids: list[int], threads: int) -> None:
+        command = [str(binary), "tiny-sdar", str(threads), ",".join(map(str, ids))]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.answer()
 
@@ -79,67 +99,74 @@ class Rust:
             sys.exit(f"one_pass ended with {self.process.wait()}")
         return line
 
-    def nanoseconds(self, requests: int) -> list[int]:
+    def times(self, requests: int) -> list[Time]:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{requests}\n")
         self.process.stdin.flush()
-        return [int(word) for word in self.answer().split()]
+        pairs = (word.split(":") for word in self.answer().split())
+        return [Time(int(call) / 1e3, int(engine) / 1e3) for call, engine in pairs]
 
     def close(self) -> None:
         self.process.communicate()
 
 
-def measure(sides: dict[str, Python | Rust], rounds: int, requests: int) -> dict[str, dict[str, list[float]]]:
-    """Microseconds a request, the median and the lowest of each turn. The first turn of each side is the warm-up."""
-    turns: dict[str, dict[str, list[float]]] = {name: {"median": [], "lowest": []} for name in sides}
+PARTS = ("call", "layer")
+
+
+def measure(sides: dict[str, Python | Rust], rounds: int, requests: int) -> dict[str, list[list[Time]]]:
+    """The sides take turns, each first every other time. The first turn of each is the warm-up."""
+    turns: dict[str, list[list[Time]]] = {name: [] for name in sides}
     for turn in range(rounds + 1):
-        names = list(sides) if turn % 2 else list(sides)[::-1]
-        for name in names:
-            times = sides[name].nanoseconds(requests)
+        for name in list(sides) if turn % 2 else list(sides)[::-1]:
+            times = sides[name].times(requests)
             if turn > 0:
-                turns[name]["median"].append(statistics.median(times) / 1e3)
-                turns[name]["lowest"].append(min(times) / 1e3)
+                turns[name].append(times)
     return turns
 
 
-def summary(turns: dict[str, dict[str, list[float]]]) -> dict[str, Any]:
-    differences = [python - rust for python, rust in zip(turns["python"]["median"], turns["rust"]["median"])]
+def compare(python: list[list[float]], rust: list[list[float]]) -> dict[str, Any]:
+    """Values by turn and request: both sides, and what Python has more."""
+    medians = {"python": [statistics.median(turn) for turn in python], "rust": [statistics.median(turn) for turn in rust]}
+    differences = [ours - theirs for ours, theirs in zip(medians["python"], medians["rust"])]
+    lowest = {"python": min(map(min, python)), "rust": min(map(min, rust))}
     return {
-        "python_us": statistics.median(turns["python"]["median"]),
-        "rust_us": statistics.median(turns["rust"]["median"]),
-        "overhead_us": {
+        "median": {side: statistics.median(values) for side, values in medians.items()},
+        "lowest": lowest,
+        "more": {
             "median": statistics.median(differences),
-            "lowest": min(differences),
-            "highest": max(differences),
+            "lowest_round": min(differences),
+            "highest_round": max(differences),
+            "of_lowest": lowest["python"] - lowest["rust"],
         },
-        "python_lowest_us": min(turns["python"]["lowest"]),
-        "rust_lowest_us": min(turns["rust"]["lowest"]),
-        "overhead_of_lowest_us": min(turns["python"]["lowest"]) - min(turns["rust"]["lowest"]),
-        "turns": turns,
+        "round_medians": medians,
     }
+
+
+def line(name: str, ours: float, theirs: float, more: float, note: str = "") -> str:
+    return f"{name:<22} {ours:>9.1f} {theirs:>9.1f} {more:>9.1f}{note}"
 
 
 def main() -> None:
     args = arguments()
     ours = Python(args.threads)
-    theirs = Rust(ours.ids, args.threads)
-    result = summary(measure({"python": ours, "rust": theirs}, args.rounds, args.requests))
+    theirs = Rust(args.one_pass or build(), ours.ids, args.threads)
+    turns = measure({"python": ours, "rust": theirs}, args.rounds, args.requests)
     theirs.close()
-    spread = result["overhead_us"]
-    print(f"{args.rounds} rounds of {args.requests} requests after a warm-up, {args.threads} threads; microseconds a request")
-    print(f"{'':<16} {'Python':>8} {'Rust':>8} {'overhead':>9}")
-    print(
-        f"{'median':<16} {result['python_us']:>8.1f} {result['rust_us']:>8.1f} {spread['median']:>9.1f}"
-        f"  ({spread['lowest']:.1f}..{spread['highest']:.1f} by round)"
-    )
-    print(
-        f"{'lowest':<16} {result['python_lowest_us']:>8.1f} {result['rust_lowest_us']:>8.1f}"
-        f" {result['overhead_of_lowest_us']:>9.1f}"
-    )
-    verdict = "below" if spread["median"] < TARGET else "NOT below"
-    print(f"the median overhead is {verdict} the target of {TARGET:.0f} microseconds")
+    results = {}
+    print(f"{args.rounds} rounds of {args.requests} requests after a warm-up, threads: {args.threads}")
+    print(f"{'microseconds':<22} {'Python':>9} {'Rust':>9} {'more':>9}")
+    for part in PARTS:
+        result = compare(*([[getattr(time, part) for time in turn] for turn in turns[side]] for side in ("python", "rust")))
+        median, lowest, more = result["median"], result["lowest"], result["more"]
+        spread = f"  ({more['lowest_round']:.1f}..{more['highest_round']:.1f} by round)"
+        print(line(f"{part}, median", median["python"], median["rust"], more["median"], spread))
+        print(line(f"{part}, lowest", lowest["python"], lowest["rust"], more["of_lowest"]))
+        results[part] = result
+    overhead = results["layer"]["more"]["median"]
+    verdict = "below" if overhead < TARGET else "NOT below"
+    print(f"the Python layer adds {overhead:.1f} microseconds, {verdict} the target of {TARGET:.0f}")
     if args.json:
-        report = {"rounds": args.rounds, "requests": args.requests, "threads": args.threads, **result}
+        report = {"rounds": args.rounds, "requests": args.requests, "threads": args.threads, **results}
         args.json.write_text(json.dumps(report, indent=1) + "\n")
 
 

@@ -22,7 +22,7 @@ pub(crate) struct BenchArgs {
     pub(crate) model: String,
     /// A setting to measure: its name, a colon, and options of `dlmrs generate` about sampling and decoding, quoted as in a shell (may be
     /// repeated; the first is the baseline) [default: the model's own way]
-    #[arg(long = "setting", value_name = "NAME: OPTIONS")]
+    #[arg(long = "setting", value_name = "NAME: OPTIONS", allow_hyphen_values = true)]
     pub(crate) settings: Vec<String>,
     /// Read a prompt from this UTF-8 file (may be repeated; - is standard input) [default: word problems]
     #[arg(long = "prompt-file", value_name = "FILE")]
