@@ -30,7 +30,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=11, help="turns of each side that count (%(default)s)")
     parser.add_argument("--requests", type=int, default=300, help="requests in a turn (%(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="for each side (%(default)s)")
-    parser.add_argument("--one-pass", type=Path, help="the binary of the Rust side (default: the release build, built first)")
+    parser.add_argument(
+        "--one-pass", type=Path, help="the binary of the Rust side (default: the release build, built first)"
+    )
     parser.add_argument("--json", type=Path, help="write the numbers to this file too")
     args = parser.parse_args()
     for name in ("rounds", "requests", "threads"):
@@ -79,8 +81,8 @@ class Python:
 
 def build() -> Path:
     """The release build of crates/dlmrs/examples/one_pass.rs."""
-    command = ["cargo", "build", "--release", "--quiet", "-p", "dlmrs", "--features", "bundled", "--example", "one_pass"]
-    subprocess.run(command, cwd=ROOT, check=True)
+    example = ["-p", "dlmrs", "--features", "bundled", "--example", "one_pass"]
+    subprocess.run(["cargo", "build", "--release", "--quiet", *example], cwd=ROOT, check=True)
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "examples" / "one_pass"
 
 
@@ -126,7 +128,7 @@ def measure(sides: dict[str, Python | Rust], rounds: int, requests: int) -> dict
 
 def compare(python: list[list[float]], rust: list[list[float]]) -> dict[str, Any]:
     """Values by turn and request: both sides, and what Python has more."""
-    medians = {"python": [statistics.median(turn) for turn in python], "rust": [statistics.median(turn) for turn in rust]}
+    medians = {"python": list(map(statistics.median, python)), "rust": list(map(statistics.median, rust))}
     differences = [ours - theirs for ours, theirs in zip(medians["python"], medians["rust"])]
     lowest = {"python": min(map(min, python)), "rust": min(map(min, rust))}
     return {
@@ -156,7 +158,8 @@ def main() -> None:
     print(f"{args.rounds} rounds of {args.requests} requests after a warm-up, threads: {args.threads}")
     print(f"{'microseconds':<22} {'Python':>9} {'Rust':>9} {'more':>9}")
     for part in PARTS:
-        result = compare(*([[getattr(time, part) for time in turn] for turn in turns[side]] for side in ("python", "rust")))
+        values = {side: [[getattr(time, part) for time in turn] for turn in of_side] for side, of_side in turns.items()}
+        result = compare(values["python"], values["rust"])
         median, lowest, more = result["median"], result["lowest"], result["more"]
         spread = f"  ({more['lowest_round']:.1f}..{more['highest_round']:.1f} by round)"
         print(line(f"{part}, median", median["python"], median["rust"], more["median"], spread))
