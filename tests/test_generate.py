@@ -1,5 +1,6 @@
 """LLM.generate: what it takes, and that a request's result depends on nothing but the request."""
 
+import dataclasses
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -29,6 +30,18 @@ def test_a_single_prompt_gives_a_list_of_one(sdar: dlmrs.LLM) -> None:
     for form in forms:
         [output] = sdar.generate(form, SHORT)
         assert same(output, by_text)
+
+
+def test_outputs_have_all_their_fields(sdar: dlmrs.LLM) -> None:
+    """They are made without ``__init__``."""
+    [output] = sdar.generate(PROMPTS[0], SHORT)
+    made: list[Any] = [output, output.stats]
+    for one in made:
+        names = [field.name for field in dataclasses.fields(one)]
+        assert list(vars(one)) == names
+        assert dataclasses.replace(one) == one
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(one, names[0], None)
 
 
 def test_batches_equal_single_prompts(load: Load) -> None:

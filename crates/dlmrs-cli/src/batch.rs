@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dlmrs::engine::RequestId;
+use dlmrs::engine::{RequestId, Work};
 use dlmrs::{Event, Llm, Output, Request};
 
 use crate::failure::Failure;
@@ -14,6 +14,8 @@ pub(crate) trait Sink {
     fn event(&mut self, number: usize, event: &Event) -> Result<(), Failure>;
     /// A request has ended. Outputs come in the order of the requests.
     fn output(&mut self, number: usize, output: Output) -> Result<(), Failure>;
+    /// All have ended, after this work.
+    fn end(&mut self, _work: Work) {}
 }
 
 /// Runs requests, at most `together` of them in one forward. `places` name them in errors.
@@ -37,6 +39,7 @@ pub(crate) fn run(
             running.insert(engine.submit(request).map_err(|error| Failure::at(place(number), error))?, number);
         }
         if engine.is_idle() {
+            sink.end(engine.work());
             return Ok(());
         }
         if interrupt() {

@@ -60,6 +60,13 @@ impl<'a> Console<'a> {
         }
     }
 
+    /// As [`Self::show_progress`], for a command that has printed nothing yet: `out` may be the same terminal.
+    pub(crate) fn show_wait(&mut self, line: &str) {
+        if self.draws {
+            self.draw(line);
+        }
+    }
+
     /// Loads a model, showing how far that is, and stops if the user asks for it.
     pub(crate) fn load(
         &mut self,

@@ -2,6 +2,7 @@
 
 use dlmrs::decode::{DreamAlg, Remasking, Strategy};
 use dlmrs::{BlockDiffusion, Canvas, Decoding};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -24,29 +25,29 @@ pub(crate) fn read(decoding: Option<&Bound<'_, PyAny>>) -> Result<Option<Decodin
 }
 
 fn block_diffusion(decoding: &Bound<'_, PyAny>) -> Result<BlockDiffusion> {
-    let fields = Fields(decoding);
+    let (py, fields) = (decoding.py(), Fields(decoding));
     Ok(BlockDiffusion {
-        block_length: fields.optional("block_length", value::count)?,
-        steps: fields.optional("steps", value::count)?,
-        strategy: fields.read("strategy", value::text)?.parse::<Strategy>()?,
-        threshold: fields.optional("threshold", value::number)?,
-        entropy_bound: fields.optional("entropy_bound", value::number)?,
+        block_length: fields.optional(intern!(py, "block_length"), value::count)?,
+        steps: fields.optional(intern!(py, "steps"), value::count)?,
+        strategy: fields.read(intern!(py, "strategy"), value::text)?.parse::<Strategy>()?,
+        threshold: fields.optional(intern!(py, "threshold"), value::number)?,
+        entropy_bound: fields.optional(intern!(py, "entropy_bound"), value::number)?,
     })
 }
 
 fn canvas(decoding: &Bound<'_, PyAny>) -> Result<Canvas> {
-    let fields = Fields(decoding);
+    let (py, fields) = (decoding.py(), Fields(decoding));
     Ok(Canvas {
-        block_length: fields.optional("block_length", value::count)?,
-        steps: fields.optional("steps", value::count)?,
-        strategy: fields.read("strategy", value::text)?.parse::<Remasking>()?,
-        threshold: fields.optional("threshold", value::number)?,
-        cfg_scale: fields.read("cfg_scale", value::number)?,
-        alg: fields.optional("alg", value::text)?.map(|alg| alg.parse::<DreamAlg>()).transpose()?,
-        eps: fields.read("eps", value::number)?,
-        alg_temp: fields.read("alg_temp", value::number)?,
-        logits_eos_inf: fields.read("logits_eos_inf", value::flag)?,
-        confidence_eos_eot_inf: fields.read("confidence_eos_eot_inf", value::flag)?,
+        block_length: fields.optional(intern!(py, "block_length"), value::count)?,
+        steps: fields.optional(intern!(py, "steps"), value::count)?,
+        strategy: fields.read(intern!(py, "strategy"), value::text)?.parse::<Remasking>()?,
+        threshold: fields.optional(intern!(py, "threshold"), value::number)?,
+        cfg_scale: fields.read(intern!(py, "cfg_scale"), value::number)?,
+        alg: fields.optional(intern!(py, "alg"), value::text)?.map(|alg| alg.parse::<DreamAlg>()).transpose()?,
+        eps: fields.read(intern!(py, "eps"), value::number)?,
+        alg_temp: fields.read(intern!(py, "alg_temp"), value::number)?,
+        logits_eos_inf: fields.read(intern!(py, "logits_eos_inf"), value::flag)?,
+        confidence_eos_eot_inf: fields.read(intern!(py, "confidence_eos_eot_inf"), value::flag)?,
     })
 }
 

@@ -7,6 +7,7 @@ use dlmrs::Output;
 use dlmrs::decode::PassKind;
 use dlmrs::engine::{Stats, StopCause};
 use pyo3::exceptions::PyUserWarning;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
@@ -41,21 +42,21 @@ fn warn(py: Python<'_>, outputs: &[Output]) -> Result<()> {
 fn one(py: Python<'_>, output: Output) -> PyResult<Bound<'_, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let fields = PyDict::new(py);
-    fields.set_item("text", output.text)?;
-    fields.set_item("token_ids", output.token_ids)?;
-    fields.set_item("prompt_token_ids", output.prompt_token_ids)?;
-    fields.set_item("canvas_token_ids", output.canvas_token_ids)?;
-    fields.set_item("finish_reason", output.finish_reason.name())?;
+    fields.set_item(intern!(py, "text"), output.text)?;
+    fields.set_item(intern!(py, "token_ids"), output.token_ids)?;
+    fields.set_item(intern!(py, "prompt_token_ids"), output.prompt_token_ids)?;
+    fields.set_item(intern!(py, "canvas_token_ids"), output.canvas_token_ids)?;
+    fields.set_item(intern!(py, "finish_reason"), output.finish_reason.name())?;
     match output.stop_cause {
-        None => fields.set_item("stop_cause", py.None())?,
-        Some(StopCause::Token(id)) => fields.set_item("stop_cause", id)?,
-        Some(StopCause::Text(text)) => fields.set_item("stop_cause", text)?,
+        None => fields.set_item(intern!(py, "stop_cause"), py.None())?,
+        Some(StopCause::Token(id)) => fields.set_item(intern!(py, "stop_cause"), id)?,
+        Some(StopCause::Text(text)) => fields.set_item(intern!(py, "stop_cause"), text)?,
     }
-    fields.set_item("seed", output.seed)?;
-    fields.set_item("stats", stats(py, &output.stats)?)?;
-    fields.set_item("trace", output.trace.map(|slots| trace::object(py, &slots)).transpose()?)?;
-    fields.set_item("warnings", output.warnings)?;
-    CLASS.import(py, "dlmrs.output", "Output")?.call((), Some(&fields))
+    fields.set_item(intern!(py, "seed"), output.seed)?;
+    fields.set_item(intern!(py, "stats"), stats(py, &output.stats)?)?;
+    fields.set_item(intern!(py, "trace"), output.trace.map(|slots| trace::object(py, &slots)).transpose()?)?;
+    fields.set_item(intern!(py, "warnings"), output.warnings)?;
+    object(CLASS.import(py, "dlmrs.output", "Output")?, &fields)
 }
 
 fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyAny>> {
@@ -64,15 +65,24 @@ fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyAny>> {
     passes.extend(stats.passes.iter().map(|(kind, &count)| (kind.name(), count)));
     let rows = BTreeMap::from([("prefill", stats.rows.prefill), ("denoise", stats.rows.denoise), ("commit", stats.rows.commit)]);
     let fields = PyDict::new(py);
-    fields.set_item("passes", passes)?;
-    fields.set_item("total_passes", stats.total_passes())?;
-    fields.set_item("rows", rows)?;
-    fields.set_item("scanned_rows", stats.scanned_rows)?;
-    fields.set_item("revealed", stats.revealed)?;
-    fields.set_item("tokens", stats.tokens)?;
-    fields.set_item("tokens_per_pass", stats.tokens_per_pass())?;
-    fields.set_item("forward_seconds", stats.forward.as_secs_f64())?;
-    fields.set_item("scan_seconds", stats.scan.as_secs_f64())?;
-    fields.set_item("total_seconds", stats.total.as_secs_f64())?;
-    CLASS.import(py, "dlmrs.output", "Stats")?.call((), Some(&fields))
+    fields.set_item(intern!(py, "passes"), passes)?;
+    fields.set_item(intern!(py, "total_passes"), stats.total_passes())?;
+    fields.set_item(intern!(py, "rows"), rows)?;
+    fields.set_item(intern!(py, "scanned_rows"), stats.scanned_rows)?;
+    fields.set_item(intern!(py, "revealed"), stats.revealed)?;
+    fields.set_item(intern!(py, "tokens"), stats.tokens)?;
+    fields.set_item(intern!(py, "tokens_per_pass"), stats.tokens_per_pass())?;
+    fields.set_item(intern!(py, "forward_seconds"), stats.forward.as_secs_f64())?;
+    fields.set_item(intern!(py, "scan_seconds"), stats.scan.as_secs_f64())?;
+    fields.set_item(intern!(py, "total_seconds"), stats.total.as_secs_f64())?;
+    object(CLASS.import(py, "dlmrs.output", "Stats")?, &fields)
+}
+
+/// An object of a frozen dataclass with all of its fields. Its own `__init__` would set them one by one, in Python code, which took
+/// longer than the rest of a conversion; it does nothing else.
+fn object<'py>(class: &Bound<'py, PyType>, fields: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+    let py = class.py();
+    let object = class.call_method1(intern!(py, "__new__"), (class,))?;
+    object.getattr(intern!(py, "__dict__"))?.cast::<PyDict>()?.update(fields.as_mapping())?;
+    Ok(object)
 }

@@ -3,44 +3,49 @@
 use std::collections::BTreeMap;
 
 use dlmrs::{Error, SamplingParams};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyMapping, PyType};
+use pyo3::types::{PyMapping, PyString, PyType};
 
 use crate::errors::Result;
 use crate::value;
 
-/// An object of settings, read field by field.
+/// An object of settings, read field by field. Names are interned, or each would become a new string in each call.
 pub(crate) struct Fields<'a, 'py>(pub(crate) &'a Bound<'py, PyAny>);
 
 impl<'py> Fields<'_, 'py> {
     /// A field that must have a value.
-    pub(crate) fn read<T>(&self, name: &str, read: impl FnOnce(&str, &Bound<'py, PyAny>) -> Result<T>) -> Result<T> {
-        read(name, &self.0.getattr(name)?)
+    pub(crate) fn read<T>(&self, name: &Bound<'py, PyString>, read: impl FnOnce(&str, &Bound<'py, PyAny>) -> Result<T>) -> Result<T> {
+        read(name.to_str()?, &self.0.getattr(name)?)
     }
 
     /// A field that may be None.
-    pub(crate) fn optional<T>(&self, name: &str, read: impl FnOnce(&str, &Bound<'py, PyAny>) -> Result<T>) -> Result<Option<T>> {
-        value::optional(&self.0.getattr(name)?, |value| read(name, value))
+    pub(crate) fn optional<T>(
+        &self,
+        name: &Bound<'py, PyString>,
+        read: impl FnOnce(&str, &Bound<'py, PyAny>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        value::optional(&self.0.getattr(name)?, |value| read(name.to_str()?, value))
     }
 }
 
 fn read(params: &Bound<'_, PyAny>) -> Result<SamplingParams> {
-    let fields = Fields(params);
+    let (py, fields) = (params.py(), Fields(params));
     Ok(SamplingParams {
-        max_tokens: fields.read("max_tokens", value::count)?,
-        min_tokens: fields.read("min_tokens", value::count)?,
-        temperature: fields.read("temperature", value::number)?,
-        top_p: fields.read("top_p", value::number)?,
-        top_k: fields.read("top_k", value::count)?,
-        seed: fields.optional("seed", value::seed)?,
-        stop: fields.read("stop", value::texts)?,
-        stop_token_ids: fields.read("stop_token_ids", value::ids)?,
-        ignore_eos: fields.read("ignore_eos", value::flag)?,
-        repetition_penalty: fields.read("repetition_penalty", value::number)?,
-        logit_bias: fields.optional("logit_bias", biases)?.unwrap_or_default(),
-        banned_token_ids: fields.read("banned_token_ids", value::ids)?,
-        trace: fields.read("trace", value::flag)?,
+        max_tokens: fields.read(intern!(py, "max_tokens"), value::count)?,
+        min_tokens: fields.read(intern!(py, "min_tokens"), value::count)?,
+        temperature: fields.read(intern!(py, "temperature"), value::number)?,
+        top_p: fields.read(intern!(py, "top_p"), value::number)?,
+        top_k: fields.read(intern!(py, "top_k"), value::count)?,
+        seed: fields.optional(intern!(py, "seed"), value::seed)?,
+        stop: fields.read(intern!(py, "stop"), value::texts)?,
+        stop_token_ids: fields.read(intern!(py, "stop_token_ids"), value::ids)?,
+        ignore_eos: fields.read(intern!(py, "ignore_eos"), value::flag)?,
+        repetition_penalty: fields.read(intern!(py, "repetition_penalty"), value::number)?,
+        logit_bias: fields.optional(intern!(py, "logit_bias"), biases)?.unwrap_or_default(),
+        banned_token_ids: fields.read(intern!(py, "banned_token_ids"), value::ids)?,
+        trace: fields.read(intern!(py, "trace"), value::flag)?,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use dlmrs::Error;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyMapping, PyString};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyList, PyMapping, PyString, PyTuple};
 
 use crate::errors::Result;
 
@@ -79,6 +79,13 @@ pub(crate) fn is_text(value: &Bound<'_, PyAny>) -> bool {
 
 /// The items of a list, tuple, range, set or array; None for anything else. An array gives plain Python numbers or lists.
 pub(crate) fn items<'py>(value: &Bound<'py, PyAny>) -> Result<Option<Vec<Bound<'py, PyAny>>>> {
+    // Asking what else it could be takes longer than reading it.
+    if let Ok(list) = value.cast_exact::<PyList>() {
+        return Ok(Some(list.iter().collect()));
+    }
+    if let Ok(tuple) = value.cast_exact::<PyTuple>() {
+        return Ok(Some(tuple.iter().collect()));
+    }
     if is_text(value) || value.cast::<PyMapping>().is_ok() {
         return Ok(None);
     }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
-pub(crate) use bench::BenchArgs;
+pub(crate) use bench::{BenchArgs, SettingArgs};
 pub(crate) use chat::ChatArgs;
 pub(crate) use decoding::DecodingArgs;
 pub(crate) use eval::EvalArgs;

@@ -1,7 +1,7 @@
 //! `dlmrs demo`: the main job on the models inside the binary, with no argument and no network.
 
 mod play;
-mod problems;
+pub(crate) mod problems;
 mod tally;
 
 use std::sync::Arc;

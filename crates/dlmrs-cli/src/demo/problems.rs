@@ -8,15 +8,15 @@ use crate::failure::Failure;
 const PROBLEMS: &str = include_str!("problems.jsonl");
 
 /// A problem.
-pub(super) struct Problem {
+pub(crate) struct Problem {
     /// What is asked.
-    pub(super) question: String,
+    pub(crate) question: String,
     /// The right number.
-    pub(super) answer: String,
+    pub(crate) answer: String,
 }
 
 /// The first problems.
-pub(super) fn first(count: usize) -> Result<Vec<Problem>, Failure> {
+pub(crate) fn first(count: usize) -> Result<Vec<Problem>, Failure> {
     PROBLEMS.lines().take(count).map(parse).collect::<Option<_>>().ok_or_else(|| Failure::Said("the demo's problems are malformed".into()))
 }
 

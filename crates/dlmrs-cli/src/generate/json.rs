@@ -43,7 +43,8 @@ fn stop_cause(output: &Output) -> Value {
     }
 }
 
-fn stats(stats: &Stats) -> Value {
+/// What it cost.
+pub(crate) fn stats(stats: &Stats) -> Value {
     let count = |kind| stats.passes.get(kind).copied().unwrap_or_default();
     let mut passes: Map<String, Value> = KINDS.iter().map(|kind| (kind.name().to_string(), json!(count(kind)))).collect();
     passes.insert("total".into(), json!(stats.total_passes()));

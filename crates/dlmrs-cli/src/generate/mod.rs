@@ -18,12 +18,17 @@ use crate::failure::Failure;
 use printer::{Printer, Watching};
 
 pub(crate) use cost::sentence as cost;
+pub(crate) use json::stats;
+pub(crate) use prompts::{Framing, Prompt, encode};
+pub(crate) use source::{Content, Source, files};
 
 /// Reads the prompts, loads the model, checks everything, and prints each output as soon as it and those before it are done.
 pub(crate) fn run(args: &GenerateArgs, console: &mut Console<'_>, interrupt: &dyn Fn() -> bool) -> Result<(), Failure> {
     let sources = source::read(args)?;
     let llm = console.load(&args.model, &args.load.options()?, &args.overrides.overrides(), interrupt)?;
-    let prompts = prompts::encode(sources, &llm, args)?;
+    let (chat, raw, system) = (args.chat, args.raw, args.system.as_deref());
+    let prompts = prompts::encode(sources, &llm, &Framing { chat, raw, system, parse_specials: args.parse_specials })?;
+    prompts.iter().try_for_each(|prompt| prompt.check(args.sampling.max_tokens))?;
     let decoding = args.decoding.decoding(&llm)?;
     let params = args.sampling.params();
     let request = |ids: &Vec<u32>| Request { prompt: ids.clone(), params: params.clone(), decoding: Some(decoding.clone()) };

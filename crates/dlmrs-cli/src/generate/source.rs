@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dlmrs::tokenizer::Message;
 use serde_json::{Map, Value};
@@ -14,15 +14,15 @@ use crate::failure::Failure;
 const MAX_BYTES: u64 = 1 << 30;
 
 /// A prompt as the user gave it.
-pub(super) struct Source {
+pub(crate) struct Source {
     /// Where it stands, for errors; empty for the command line.
-    pub(super) place: String,
+    pub(crate) place: String,
     /// The `id` of a line of JSON, which its output carries too.
-    pub(super) id: Option<Value>,
-    pub(super) content: Content,
+    pub(crate) id: Option<Value>,
+    pub(crate) content: Content,
 }
 
-pub(super) enum Content {
+pub(crate) enum Content {
     Text(String),
     TokenIds(Vec<u32>),
     Messages(Vec<Message>),
@@ -33,11 +33,16 @@ pub(super) fn read(args: &GenerateArgs) -> Result<Vec<Source>, Failure> {
     if let Some(prompt) = &args.prompt {
         return Ok(vec![Source { place: String::new(), id: None, content: Content::Text(prompt.clone()) }]);
     }
+    files(&args.prompt_files, args.jsonl)
+}
+
+/// The prompts of files: one in each, or one in each line of JSON.
+pub(crate) fn files(paths: &[PathBuf], jsonl: bool) -> Result<Vec<Source>, Failure> {
     let mut sources = Vec::new();
-    for path in &args.prompt_files {
+    for path in paths {
         let name = if path.as_os_str() == "-" { "standard input".to_string() } else { path.display().to_string() };
         let text = text(path, &name)?;
-        if args.jsonl {
+        if jsonl {
             lines(&text, &name, &mut sources)?;
         } else {
             let text = text.strip_suffix('\n').map(|text| text.strip_suffix('\r').unwrap_or(text)).unwrap_or(&text);

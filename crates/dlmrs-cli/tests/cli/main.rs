@@ -1,6 +1,7 @@
 //! The command as a user runs it: the binary, in a pipe.
 #![allow(clippy::unwrap_used)]
 
+mod bench;
 mod common;
 mod demo;
 mod errors;

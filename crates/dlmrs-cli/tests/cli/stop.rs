@@ -13,12 +13,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LONG: [&str; 9] =
     ["generate", "tiny-llada", PROBLEM, "--block-length", "4", "--max-tokens", "1900", "--ignore-eos", "--logits-eos-inf"];
 
-fn spawn(args: &[&str]) -> Child {
+pub(crate) fn spawn(args: &[&str]) -> Child {
     dlmrs(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// Waits for the end and gives the exit code and what was said.
-fn end(mut child: Child) -> (Option<i32>, String) {
+pub(crate) fn end(mut child: Child) -> (Option<i32>, String) {
     let started = Instant::now();
     while child.try_wait().unwrap().is_none() {
         if started.elapsed() > PATIENCE {
@@ -42,7 +42,7 @@ fn a_closed_pipe_ends_quietly() {
 }
 
 #[cfg(unix)]
-fn interrupt(child: &Child) {
+pub(crate) fn interrupt(child: &Child) {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
 }
 

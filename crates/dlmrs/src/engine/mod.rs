@@ -16,7 +16,7 @@ use std::time::Instant;
 pub use event::{Event, FinishReason, Output, RequestId, StopCause};
 pub use request::Request;
 pub use service::{Canceller, Next, Service, Stream};
-pub use stats::Stats;
+pub use stats::{Stats, Work};
 pub use trace::Traced;
 
 use crate::decode::Wish;
@@ -38,12 +38,13 @@ pub struct Engine {
     llm: Arc<Llm>,
     active: Vec<Active>,
     next_id: u64,
+    work: Work,
 }
 
 impl Engine {
     /// No requests yet.
     pub fn new(llm: Arc<Llm>) -> Self {
-        Self { llm, active: Vec::new(), next_id: 0 }
+        Self { llm, active: Vec::new(), next_id: 0, work: Work::default() }
     }
 
     /// Takes a request, after checking everything that can be checked.
@@ -68,6 +69,11 @@ impl Engine {
     /// Whether there is nothing to do.
     pub fn is_idle(&self) -> bool {
         self.active.is_empty()
+    }
+
+    /// What it has done so far for all its requests together.
+    pub fn work(&self) -> Work {
+        self.work
     }
 
     /// One forward for as many active requests as fit. An error that concerns one request comes as [`Event::Failed`]; an error of this
@@ -129,6 +135,7 @@ impl Engine {
         let forward = begun.elapsed();
         let answers = scan(&hidden, &turns);
         let scan = begun.elapsed() - forward;
+        self.work.count(forward, scan);
         for (turn, answer) in turns.into_iter().zip(answers) {
             let Turn { active, wishes, .. } = turn;
             active.stats.count(&wishes, forward, scan);

@@ -26,6 +26,25 @@ pub struct Stats {
     pub total: Duration,
 }
 
+/// What an engine did. Where requests share forwards, each counts them, so their [`Stats`] do not add up to this.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    /// Forwards, each of which serves at least one request.
+    pub forwards: usize,
+    /// Time in them.
+    pub forward: Duration,
+    /// Time in scans of the output head.
+    pub scan: Duration,
+}
+
+impl Work {
+    pub(super) fn count(&mut self, forward: Duration, scan: Duration) {
+        self.forwards += 1;
+        self.forward += forward;
+        self.scan += scan;
+    }
+}
+
 impl Stats {
     pub(super) fn count(&mut self, wishes: &[Wish], forward: Duration, scan: Duration) {
         for wish in wishes {
