@@ -60,6 +60,13 @@ impl<'a> Console<'a> {
         }
     }
 
+    /// Shows that something is being worked on, also on the terminal of the results. What is printed next takes its place.
+    pub(crate) fn show_wait(&mut self, line: &str) {
+        if self.draws {
+            self.draw(line);
+        }
+    }
+
     /// Loads a model, showing how far that is, and stops if the user asks for it.
     pub(crate) fn load(
         &mut self,
@@ -70,7 +77,7 @@ impl<'a> Console<'a> {
     ) -> Result<Arc<Llm>, Failure> {
         let mut progress = |done: usize, parts: usize| {
             if self.draws {
-                self.draw(&format!("loading {model}: {} %", 100 * done / parts));
+                self.draw(&format!("loading: {} % of {model}", 100 * done / parts));
             }
             !interrupt()
         };
@@ -81,6 +88,7 @@ impl<'a> Console<'a> {
 
     fn draw(&mut self, line: &str) {
         self.progress = true;
+        let line = screen::cut(line, screen::stderr_width());
         let _ = write!(self.err, "\r\x1b[K{line}").and_then(|()| self.err.flush());
     }
 

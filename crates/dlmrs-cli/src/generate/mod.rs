@@ -18,12 +18,16 @@ use crate::failure::Failure;
 use printer::{Printer, Watching};
 
 pub(crate) use cost::sentence as cost;
+pub(crate) use json::object as output_json;
 
 /// Reads the prompts, loads the model, checks everything, and prints each output as soon as it and those before it are done.
 pub(crate) fn run(args: &GenerateArgs, console: &mut Console<'_>, interrupt: &dyn Fn() -> bool) -> Result<(), Failure> {
     let sources = source::read(args)?;
     let llm = console.load(&args.model, &args.load.options()?, &args.overrides.overrides(), interrupt)?;
     let prompts = prompts::encode(sources, &llm, args)?;
+    if let Some(tokenizer) = llm.tokenizer() {
+        console.warn(&args.template.warnings(tokenizer)?);
+    }
     let decoding = args.decoding.decoding(&llm)?;
     let params = args.sampling.params();
     let request = |ids: &Vec<u32>| Request { prompt: ids.clone(), params: params.clone(), decoding: Some(decoding.clone()) };

@@ -1,7 +1,7 @@
 //! Prompts as token ids.
 
 use dlmrs::Llm;
-use dlmrs::tokenizer::{ChatOptions, Message, Specials};
+use dlmrs::tokenizer::{Message, Specials};
 use serde_json::Value;
 
 use super::source::{Content, Source};
@@ -38,17 +38,23 @@ pub(super) fn encode(sources: Vec<Source>, llm: &Llm, args: &GenerateArgs) -> Re
 
 fn ids(content: Content, llm: &Llm, args: &GenerateArgs) -> Result<Vec<u32>, Failure> {
     let specials = if args.parse_specials { Specials::Parse } else { Specials::AsText };
-    let chat = |messages: &[Message]| llm.require_tokenizer()?.encode_chat(messages, &ChatOptions::default(), specials);
+    let options = args.template.options()?;
+    let chat = |messages: &[Message]| llm.require_tokenizer()?.encode_chat(messages, &options, specials);
+    let without_template = || match args.template.given() {
+        Some(option) => Err(Failure::Said(format!("{option} has no effect on a prompt without the chat template; leave it out"))),
+        None => Ok(()),
+    };
     match content {
         Content::TokenIds(_) | Content::Messages(_) if args.system.is_some() => {
             Err(Failure::Said("--system is for prompts that are texts; put a system message into \"messages\" instead".into()))
         }
-        Content::TokenIds(ids) => Ok(ids),
+        Content::TokenIds(ids) => without_template().map(|()| ids),
         Content::Messages(messages) => Ok(chat(&messages)?),
         Content::Text(text) if text.is_empty() => Err(Failure::Said("prompt: is empty; a text is needed".into())),
         Content::Text(text) => {
             let tokenizer = llm.require_tokenizer()?;
             if args.raw || !(args.chat || args.system.is_some() || tokenizer.chat_template().is_some()) {
+                without_template()?;
                 return Ok(tokenizer.encode(&text, specials)?);
             }
             let system = args.system.as_ref().map(|system| Message::new("system", system));
