@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::io;
 
+use crate::ctrl_c::INTERRUPTED;
+
 /// What ended a command early. Wrong usage is not among them: clap reports it.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -39,7 +41,7 @@ impl Failure {
         match self {
             Self::Said(_) | Self::Output(_) => 1,
             Self::ClosedPipe => 0,
-            Self::Interrupted => 130,
+            Self::Interrupted => INTERRUPTED,
         }
     }
 }
