@@ -60,6 +60,13 @@ impl<'a> Console<'a> {
         }
     }
 
+    /// Shows how far a command is that prints nothing before its end.
+    pub(crate) fn show_work(&mut self, line: &str) {
+        if self.draws {
+            self.draw(line);
+        }
+    }
+
     /// Loads a model, showing how far that is, and stops if the user asks for it.
     pub(crate) fn load(
         &mut self,

@@ -17,7 +17,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use printer::{Printer, Watching};
 
-pub(crate) use cost::sentence as cost;
+pub(crate) use cost::{KINDS, sentence as cost};
 
 /// Reads the prompts, loads the model, checks everything, and prints each output as soon as it and those before it are done.
 pub(crate) fn run(args: &GenerateArgs, console: &mut Console<'_>, interrupt: &dyn Fn() -> bool) -> Result<(), Failure> {

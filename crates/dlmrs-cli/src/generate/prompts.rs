@@ -28,7 +28,7 @@ pub(super) fn encode(sources: Vec<Source>, llm: &Llm, args: &GenerateArgs) -> Re
             None => failure,
         })?;
         let has_masks = ids.contains(&llm.facts().mask_token_id);
-        if args.sampling.max_tokens == 0 && !has_masks {
+        if args.sampling.max_tokens == Some(0) && !has_masks {
             return Err(Failure::at(&place, "max_tokens: is 0, and the prompt has no masks to fill; at least 1 is needed"));
         }
         prompts.push(Prompt { place, id, ids, has_masks });
