@@ -13,7 +13,7 @@ import pathlib
 
 import dlmrs
 
-PROBLEMS = pathlib.Path(__file__).resolve().parent.parent / "tests" / "data" / "word_problems.jsonl"
+PROBLEMS = pathlib.Path(__file__).resolve().parent.parent / "crates" / "dlmrs-tasks" / "data" / "word_problems.jsonl"
 
 
 def block_settings() -> dict[str, dlmrs.BlockDiffusion]:

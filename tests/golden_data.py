@@ -47,5 +47,5 @@ def cases(family: str, kind: str, file: str = "cases.json") -> list[Case]:
 
 def word_problems(count: int) -> list[dict[str, str]]:
     """The first word problems: question and answer."""
-    lines = (TESTS / "data" / "word_problems.jsonl").read_text().splitlines()
+    lines = (TESTS.parent / "crates" / "dlmrs-tasks" / "data" / "word_problems.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines[:count]]

@@ -3,19 +3,26 @@
 
 pub mod data;
 mod error;
+mod gsm8k;
+mod record;
 pub mod statistics;
 mod task;
+mod word_problems;
 
 pub use error::{Error, Result};
-pub use task::{Context, Problem, Prompting, Record, Task};
+pub use record::Record;
+pub use task::{Context, Problem, Prompting, Task};
 
 /// All tasks.
 pub fn tasks() -> &'static [&'static dyn Task] {
-    &[]
+    &[&word_problems::WordProblems, &gsm8k::Gsm8k]
 }
 
 /// The task of this name; an error lists those there are.
 pub fn task(name: &str) -> Result<&'static dyn Task> {
     let found = tasks().iter().find(|task| task.name() == name).copied();
-    found.ok_or_else(|| Error::at("task", format!("{name:?} is not known")))
+    found.ok_or_else(|| {
+        let names: Vec<_> = tasks().iter().map(|task| task.name()).collect();
+        Error::at("task", format!("{name:?} is not known; there are {}", names.join(", ")))
+    })
 }

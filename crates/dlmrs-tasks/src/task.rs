@@ -1,17 +1,6 @@
 //! What a task is: records become problems, problems become prompts, and answers are scored.
 
-use serde_json::{Map, Value};
-
-use crate::Result;
-
-/// A record of a data set, as it was read.
-#[derive(Clone, Debug)]
-pub struct Record {
-    /// Where it stands, for messages: "line 3 of test.jsonl", "row 7 of test.parquet".
-    pub place: String,
-    /// Its fields.
-    pub fields: Map<String, Value>,
-}
+use crate::{Record, Result};
 
 /// How a task is run unless the user says otherwise.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +41,11 @@ pub trait Task: Sync {
 
     /// Reads a record; an error names its place, the field and what would be right.
     fn read(&self, record: &Record) -> Result<Box<dyn Problem>>;
+
+    /// The data that comes with the task, as JSON lines; most tasks bring none.
+    fn bundled(&self) -> Option<&'static str> {
+        None
+    }
 
     /// The prompt: worked examples (all of the same [`Problem::group`]), then the question.
     fn prompt(&self, shots: &[&dyn Problem], problem: &dyn Problem) -> String {

@@ -21,7 +21,7 @@ fn load(name: &str) -> Arc<Llm> {
 
 /// Question and number.
 fn problems() -> Vec<(String, String)> {
-    let text = std::fs::read_to_string(root().join("tests/data/word_problems.jsonl")).unwrap();
+    let text = std::fs::read_to_string(root().join("crates/dlmrs-tasks/data/word_problems.jsonl")).unwrap();
     let line = |line: &str| {
         let problem: serde_json::Value = serde_json::from_str(line).unwrap();
         (problem["question"].as_str().unwrap().to_string(), number(problem["answer"].as_str().unwrap()).unwrap())
