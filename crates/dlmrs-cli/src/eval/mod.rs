@@ -45,6 +45,7 @@ pub(crate) fn run(args: &EvalArgs, console: &mut Console<'_>, interrupt: &dyn Fn
     let python = python::for_task(args, problems.task)?;
     let other = args.against.as_deref().map(|path| Other::read(path, &problems)).transpose()?;
     let mut results = args.out.as_deref().map(|folder| Results::claim(folder, args.resume)).transpose()?;
+    let old = results.as_ref().map(Results::manifest).transpose()?.flatten();
 
     let llm = console.load(model, &args.load.options()?, &args.overrides.overrides(), interrupt)?;
     let decoding = args.decoding.decoding(&llm)?;
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &EvalArgs, console: &mut Console<'_>, interrupt: &dyn Fn
                 chat,
                 python: python.as_deref(),
             };
-            let (old, new) = (results.manifest()?, manifest::manifest(&facts)?);
+            let new = manifest::manifest(&facts)?;
             if let Some(old) = &old {
                 manifest::check_same(folder, old, &new)?;
             }

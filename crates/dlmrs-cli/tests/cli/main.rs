@@ -4,6 +4,7 @@
 mod common;
 mod demo;
 mod errors;
+mod eval;
 mod generate;
 mod input;
 mod inspect;
