@@ -1,6 +1,7 @@
 //! Reading data sets in their published formats.
 
 mod json;
+mod parquet;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -20,6 +21,13 @@ pub fn records(path: &Path) -> Result<Records> {
     }
     let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(unreadable)?);
     match reader.fill_buf().map_err(unreadable)? {
+        [b'P', b'A', b'R', b'1', ..] => parquet::records(name, reader.into_inner()),
+        start if start.starts_with(b"version https://git-lfs") => {
+            Err(Error::at(name, "is the pointer that Git LFS left in place of the data; fetch the file itself with git lfs pull"))
+        }
+        _ if path.extension().is_some_and(|extension| extension == "parquet") => {
+            Err(Error::at(name, "is no parquet file: it should begin with PAR1"))
+        }
         [0x1f, 0x8b, ..] => Err(Error::at(name, "is compressed by gzip; unpack it first")),
         [b'P', b'K', 3, 4, ..] => Err(Error::at(name, "is a zip archive; unpack it first")),
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Err(Error::at(name, "is UTF-16; it should be UTF-8")),

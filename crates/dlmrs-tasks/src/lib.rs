@@ -1,12 +1,18 @@
 //! Data sets by which language models are compared: how their records are read, put as prompts and scored, and the statistics of a
 //! comparison. Nothing here knows a model.
 
+mod code_answer;
 pub mod data;
 mod error;
+pub mod execute;
 mod gsm8k;
+mod humaneval;
+mod mbpp;
+mod mmlu;
 mod record;
 pub mod statistics;
 mod task;
+mod triviaqa;
 mod word_problems;
 
 pub use error::{Error, Result};
@@ -15,7 +21,15 @@ pub use task::{Context, Problem, Prompting, Task};
 
 /// All tasks.
 pub fn tasks() -> &'static [&'static dyn Task] {
-    &[&word_problems::WordProblems, &gsm8k::Gsm8k]
+    &[
+        &word_problems::WordProblems,
+        &gsm8k::Gsm8k,
+        &mmlu::Mmlu,
+        &triviaqa::TriviaQa,
+        &humaneval::HumanEval::BASE,
+        &humaneval::HumanEval::INSTRUCT,
+        &mbpp::Mbpp,
+    ]
 }
 
 /// The task of this name; an error lists those there are.

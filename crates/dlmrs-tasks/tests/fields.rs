@@ -32,3 +32,33 @@ fn word_problems_and_gsm8k() {
         assert!(refused(name, good, r#"{"question": "1 + 1?", "answer": "2"}"#).contains("####"));
     }
 }
+
+#[test]
+fn mmlu() {
+    let good = r#"{"question": "?", "choices": ["1", "2", "3", "4"], "answer": "B", "subject": "anatomy"}"#;
+    let with = |choices: &str, answer: &str| {
+        let record = format!(r#"{{"question": "?", "choices": {choices}, "answer": {answer}, "subject": "anatomy"}}"#);
+        refused("mmlu", good, &record)
+    };
+    let four = r#"["1", "2", "3", "4"]"#;
+    assert!(with(r#"["1", "2"]"#, "0").ends_with("the field \"choices\" has 2 items, it should have 4"));
+    assert!(with(r#"["1", "2", "3", 4]"#, "0").ends_with("the field \"choices\" holds a number, it should be a list of strings"));
+    assert!(with("\"1234\"", "0").ends_with("the field \"choices\" holds a string, it should be a list of strings"));
+    assert!(with(four, "4").ends_with("the field \"answer\" is 4, it should be 0 to 3, or A to D"));
+    assert!(with(four, "-1").contains("the field \"answer\" is -1"));
+    assert!(with(four, "\"E\"").contains("the field \"answer\" is \"E\""));
+    assert!(with(four, "[]").contains("the field \"answer\" is a list"));
+    assert!(with(four, "null").contains("the field \"answer\" is missing (0 to 3, or A to D)"));
+    assert!(refused("mmlu", good, r#"{"question": "?", "choices": ["1", "2", "3", "4"], "answer": 1}"#).contains("\"subject\" is missing"));
+}
+
+#[test]
+fn triviaqa() {
+    let good = r#"{"question": "?", "answer": {"value": "Danube"}}"#;
+    let with = |answer: &str| refused("triviaqa", good, &format!(r#"{{"question": "?", "answer": {answer}}}"#));
+    assert!(with("\"Danube\"").contains("the field \"answer\" is a string, it should be an object with value"));
+    let missing = with(r#"{"aliases": ["Danube"]}"#);
+    assert!(missing.starts_with("line 2 of test.jsonl, field \"answer\": the field \"value\" is missing"), "{missing}");
+    assert!(with(r#"{"value": "Danube", "aliases": [1]}"#).contains("the field \"aliases\" holds a number"));
+    assert!(with(r#"{"value": "The."}"#).contains("nothing is left"));
+}

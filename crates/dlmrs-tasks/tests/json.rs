@@ -47,7 +47,7 @@ fn fields_keep_their_order_and_kind() {
 
 #[test]
 fn wrong_files_are_named() {
-    let cases: [(&str, &[u8], &str); 12] = [
+    let cases: [(&str, &[u8], &str); 13] = [
         ("a.jsonl", b"{\"question\": \"a\"}\n\n{\"question\": b}\n", "line 3 of a.jsonl: column 14 is not JSON: expected value"),
         ("a.jsonl", b"{\"question\": \"a\"", "line 1 of a.jsonl: column 16 is not JSON: EOF while parsing an object"),
         ("a.jsonl", b"{\"question\": \"a\"} {}\n", "line 1 of a.jsonl: column 19 is not JSON: trailing characters"),
@@ -59,6 +59,11 @@ fn wrong_files_are_named() {
         ("a.json", b"[{\"a\": 1},\n {\"a\": }]", "line 2 of a.json: column 8 is not JSON: expected value"),
         ("a.json", b"[{\"a\": 1}, 3]", "line 1 of a.json: column 13: a number was found where a record should be, an object in braces"),
         ("a.jsonl.gz", b"\x1f\x8b\x08", "a.jsonl.gz: is compressed by gzip; unpack it first"),
+        (
+            "a.parquet",
+            b"version https://git-lfs.github.com/spec/v1\n",
+            "a.parquet: is the pointer that Git LFS left in place of the data; fetch the file itself with git lfs pull",
+        ),
         ("a.jsonl", b"\xff\xfe{\x00", "a.jsonl: is UTF-16; it should be UTF-8"),
     ];
     for (name, bytes, wanted) in cases {
