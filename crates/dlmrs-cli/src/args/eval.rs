@@ -54,7 +54,7 @@ pub(crate) struct EvalArgs {
     /// Begin the chat with this system message
     #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
     pub(crate) system: Option<String>,
-    /// Run programs that the model wrote with python3, where the task judges by that. Read docs/eval.md first
+    /// Run programs that the model wrote with python3, where the task judges by that. Read docs/code_execution.md first
     #[arg(long)]
     pub(crate) allow_code_execution: bool,
     /// Write manifest.json, results.jsonl (a line a problem, as it is done) and summary.json into this folder

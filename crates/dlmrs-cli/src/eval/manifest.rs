@@ -5,6 +5,7 @@ use std::path::Path;
 use dlmrs::{Backend, Decoding, Llm, SamplingParams};
 use serde_json::{Map, Value, json};
 
+use super::judge::Judge;
 use super::problems::{Problems, Source};
 use super::settings;
 use crate::args::EvalArgs;
@@ -28,7 +29,7 @@ pub(super) struct Facts<'a> {
     /// Whether prompts are turns of a chat.
     pub(super) chat: bool,
     /// That runs what the model wrote.
-    pub(super) python: Option<&'a Path>,
+    pub(super) judge: Option<&'a Judge>,
 }
 
 /// The manifest of a run.
@@ -63,7 +64,7 @@ pub(super) fn manifest(facts: &Facts<'_>) -> Result<Value, Failure> {
         "sampling": settings::sampling(facts.params),
         "decoding": settings::decoding(facts.decoding),
         "batch": args.batch,
-        "code_execution": facts.python.map(|python| json!({"python": python.display().to_string()})),
+        "code_execution": facts.judge.map(Judge::json),
         "device": {
             "name": dlmrs::device::name(model.device()),
             "dtype": model.dtype().as_str(),

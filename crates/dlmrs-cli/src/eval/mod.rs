@@ -2,12 +2,12 @@
 
 mod against;
 mod digest;
+mod judge;
 mod lines;
 mod manifest;
 mod model_files;
 mod outcome;
 mod problems;
-mod python;
 mod recorder;
 mod requests;
 mod results;
@@ -23,6 +23,7 @@ use crate::batch;
 use crate::console::Console;
 use crate::failure::Failure;
 use against::Other;
+use judge::Judge;
 use manifest::Facts;
 use outcome::Outcome;
 use problems::{Asked, Problems};
@@ -37,12 +38,9 @@ pub(crate) fn run(args: &EvalArgs, console: &mut Console<'_>, interrupt: &dyn Fn
         _ => return list(console),
     };
     let named = problems::named_task(args)?;
-    // What is refused should be so before anything large is read.
-    if let Some(task) = named {
-        python::for_task(args, task)?;
-    }
+    // Before anything is read. Data without a task are word problems, which run no code.
+    let judge = named.map(|task| Judge::of_task(args, task, console)).transpose()?.flatten();
     let problems = problems::read(args, named)?;
-    let python = python::for_task(args, problems.task)?;
     let other = args.against.as_deref().map(|path| Other::read(path, &problems)).transpose()?;
     let mut results = args.out.as_deref().map(|folder| Results::claim(folder, args.resume)).transpose()?;
     let old = results.as_ref().map(Results::manifest).transpose()?.flatten();
@@ -67,7 +65,7 @@ pub(crate) fn run(args: &EvalArgs, console: &mut Console<'_>, interrupt: &dyn Fn
                 params: &params,
                 decoding: &decoding,
                 chat,
-                python: python.as_deref(),
+                judge: judge.as_ref(),
             };
             let new = manifest::manifest(&facts)?;
             if let Some(old) = &old {
@@ -88,7 +86,7 @@ pub(crate) fn run(args: &EvalArgs, console: &mut Console<'_>, interrupt: &dyn Fn
     }
     let mut recorder = Recorder {
         task: problems.task,
-        context: Context { python: python.as_deref() },
+        context: Context { python: judge.as_ref().map(Judge::path) },
         asked: &problems.asked[done..],
         seeds: &seeds,
         results: results.as_mut(),

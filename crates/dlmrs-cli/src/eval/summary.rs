@@ -119,7 +119,7 @@ impl Summary {
 
     /// For people.
     pub(super) fn text(&self) -> String {
-        let mut lines = vec![format!("{} on {}, {} problems", self.model, self.task, self.problems)];
+        let mut lines = vec![format!("{} on {}, {} problems\n", self.model, self.task, self.problems)];
         for accuracy in &self.accuracies {
             let Interval { low, high } = interval(accuracy.right, accuracy.of);
             let (share, low, high) = (100.0 * accuracy.share(), 100.0 * low, 100.0 * high);

@@ -144,6 +144,27 @@ fn the_manifest_says_how_it_was_done() {
     assert_eq!(json(&disk.path().join("manifest.json"))["model"], manifest["model"]);
 }
 
+/// The tiny models write no programs; what is tested is that an answer gets to the judge, and what the manifest says of it.
+#[test]
+fn programs_are_judged_where_that_is_allowed() {
+    let out = tempfile::tempdir().unwrap();
+    let record = json!({
+        "task_id": "HumanEval/0",
+        "prompt": "def one():\n",
+        "canonical_solution": "    return 1\n",
+        "test": "def check(one):\n    assert one() == 1\n",
+        "entry_point": "one",
+    });
+    let data = file([record]);
+    let args = ["eval", "tiny-sdar", "--task", "humaneval", "--data", text(data.path()), "--max-tokens", "8", "--allow-code-execution"];
+    let run = run(&[&args[..], &["--out", text(out.path())]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let line = &lines(out.path())[0];
+    assert_eq!((line["id"].as_str(), &line["scores"]), (Some("HumanEval/0"), &json!({"pass@1": false})));
+    let judge = &json(&out.path().join("manifest.json"))["code_execution"];
+    assert!(["python", "files", "processes"].iter().all(|name| !judge[name].as_str().unwrap().is_empty()), "{judge}");
+}
+
 #[test]
 fn tasks_are_listed() {
     let said = good(&["eval", "--list-tasks"]);
