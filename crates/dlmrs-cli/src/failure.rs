@@ -55,6 +55,12 @@ impl From<dlmrs::Error> for Failure {
     }
 }
 
+impl From<dlmrs_tasks::Error> for Failure {
+    fn from(error: dlmrs_tasks::Error) -> Self {
+        Self::Said(error.to_string())
+    }
+}
+
 /// Of writing; errors of reading are made with [`Failure::at`].
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {

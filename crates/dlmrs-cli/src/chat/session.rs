@@ -50,7 +50,7 @@ impl<'a> Session<'a> {
             let message = "has no chat template, so one cannot chat with it; `dlmrs generate --raw` continues a text";
             return Err(Failure::Said(format!("{} {message}", llm.name())));
         }
-        if args.sampling.max_tokens == 0 {
+        if args.sampling.max_tokens == Some(0) {
             return Err(Failure::Said("max_tokens: is 0, so that there are no answers; at least 1 is needed".into()));
         }
         console.warn(&args.template.warnings(tokenizer)?);

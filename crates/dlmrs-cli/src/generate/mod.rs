@@ -17,7 +17,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use printer::{Printer, Watching};
 
-pub(crate) use cost::sentence as cost;
+pub(crate) use cost::{KINDS, sentence as cost};
 pub(crate) use json::{object as output_json, stats};
 pub(crate) use prompts::{Framing, Prompt, encode};
 pub(crate) use source::{Content, Source, files};
@@ -36,12 +36,12 @@ pub(crate) fn run(args: &GenerateArgs, console: &mut Console<'_>, interrupt: &dy
         template_option: args.template.given(),
     };
     let prompts = prompts::encode(sources, &llm, &framing)?;
-    prompts.iter().try_for_each(|prompt| prompt.check(args.sampling.max_tokens))?;
     if let Some(tokenizer) = llm.tokenizer() {
         console.warn(&args.template.warnings(tokenizer)?);
     }
     let decoding = args.decoding.decoding(&llm)?;
     let params = args.sampling.params();
+    prompts.iter().try_for_each(|prompt| prompt.check(params.max_tokens))?;
     let request = |ids: &Vec<u32>| Request { prompt: ids.clone(), params: params.clone(), decoding: Some(decoding.clone()) };
     let requests: Vec<Request> = prompts.iter().map(|prompt| request(&prompt.ids)).collect();
     let places: Vec<&str> = prompts.iter().map(|prompt| prompt.place.as_str()).collect();

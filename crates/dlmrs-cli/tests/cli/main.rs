@@ -8,6 +8,7 @@ mod common;
 mod completions;
 mod demo;
 mod errors;
+mod eval;
 mod generate;
 mod input;
 mod inspect;

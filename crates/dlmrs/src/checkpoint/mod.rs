@@ -26,6 +26,7 @@ pub use config::{FeedForward, ModelConfig, NativeAttention};
 pub use defaults::{Facts, Overrides, facts};
 pub use family::Family;
 pub use folder::Folder;
+pub use hub::data_file;
 pub use inspect::{Report, inspect};
 pub use names::{LayerNames, Names};
 pub use rope::{Rope, RopeScaling};

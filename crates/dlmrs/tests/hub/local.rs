@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 
 use dlmrs::Folder;
-use dlmrs::checkpoint::{ModelConfig, Weights};
+use dlmrs::checkpoint::{ModelConfig, Weights, data_file};
 use serde_json::{Value, json};
 
 const NAME: &str = "some-org/some-model";
@@ -20,11 +20,19 @@ const NOWHERE: &str = "http://127.0.0.1:1";
 /// Set for the process that a test starts.
 const CHILD: &str = "DLMRS_TEST_HUB_CHILD";
 
+/// Set besides, to the file of a data set that it is to open instead of a model.
+const DATA: &str = "DLMRS_TEST_HUB_DATA";
+
 /// What the other tests run in a process of its own: opens the repository and its weights, and says where they are. By itself it has
 /// nothing to do.
 #[test]
 fn open_in_a_process_of_its_own() {
     if std::env::var_os(CHILD).is_none() {
+        return;
+    }
+    if let Some(file) = std::env::var_os(DATA) {
+        let path = data_file(file.to_str().unwrap());
+        println!("\nanswer: {}", path.map_or_else(|error| error.to_string(), |path| path.display().to_string()));
         return;
     }
     let result = Folder::open(NAME).and_then(|folder| {
@@ -35,10 +43,18 @@ fn open_in_a_process_of_its_own() {
 }
 
 fn open(endpoint: &str, home: &Path) -> String {
+    answer_of(endpoint, home, None)
+}
+
+/// What the process says of the model, or of a file of a data set.
+fn answer_of(endpoint: &str, home: &Path, data: Option<&str>) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "local::open_in_a_process_of_its_own", "--nocapture"]);
     for proxy in ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
         command.env_remove(proxy);
+    }
+    if let Some(file) = data {
+        command.env(DATA, file);
     }
     let output = command.env(CHILD, "1").env("HF_ENDPOINT", endpoint).env("HF_HOME", home).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -64,7 +80,8 @@ fn answer(mut stream: TcpStream, folder: &Path) {
     let Some(request) = lines.next() else { return };
     let range = lines.find_map(|line| line.to_ascii_lowercase().strip_prefix("range: bytes=").map(str::to_string));
     let path = request.split(' ').nth(1).unwrap();
-    let (status, headers, body) = match path.strip_prefix(&format!("/{NAME}/resolve/{COMMIT}/")) {
+    let file = path.strip_prefix(&format!("/{NAME}/resolve/{COMMIT}/"));
+    let (status, headers, body) = match file.or_else(|| path.strip_prefix(&format!("/datasets/{NAME}/resolve/main/"))) {
         None if path.starts_with(&format!("/api/models/{NAME}")) => {
             let files: Vec<Value> =
                 fs::read_dir(folder).unwrap().map(|file| json!({"rfilename": file.unwrap().file_name().to_str().unwrap()})).collect();
@@ -139,5 +156,25 @@ fn downloads_what_is_needed_and_then_needs_no_network() {
         fs::remove_file(folder.join(weights)).unwrap();
         assert!(open(NOWHERE, home.path()).contains("cannot download"));
         assert_eq!(open(&serve(repository.path().to_path_buf()), home.path()), first);
+    }
+}
+
+#[test]
+fn a_file_of_a_data_set() {
+    let (home, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir(data.path().join("main")).unwrap();
+    fs::write(data.path().join("main/test.jsonl"), "{}\n").unwrap();
+    let name = format!("{NAME}/main/test.jsonl");
+    let first = answer_of(&serve(data.path().to_path_buf()), home.path(), Some(&name));
+    assert_eq!(fs::read_to_string(&first).unwrap_or(first.clone()), "{}\n");
+    assert!(Path::new(&first).starts_with(home.path()));
+    assert_eq!(answer_of(NOWHERE, home.path(), Some(&name)), first, "what is in the cache needs no network");
+    for (file, wanted) in [
+        (format!("{NAME}/main/other.jsonl"), "cannot download hub:some-org/some-model/main/other.jsonl"),
+        (NAME.to_string(), "hub:OWNER/NAME/PATH is needed"),
+        (format!("{NAME}/../../secret"), "hub:OWNER/NAME/PATH is needed"),
+    ] {
+        let message = answer_of(&serve(data.path().to_path_buf()), home.path(), Some(&file));
+        assert!(message.contains(wanted), "{message}");
     }
 }
