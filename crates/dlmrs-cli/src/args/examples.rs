@@ -16,7 +16,7 @@ fn lines(help: &str) -> Vec<Vec<String>> {
         .map(|line| {
             // An explanation stands behind some spaces.
             let command = line.split("   ").next().unwrap();
-            let words = shlex::split(command).unwrap();
+            let words = shell_words::split(command).unwrap();
             words.into_iter().take_while(|word| !["<", ">", ">>", "|"].contains(&word.as_str())).collect()
         })
         .collect()

@@ -31,6 +31,8 @@ Examples:
       \"Mia has 63 beads. Mia gives 54 to Dan. How many beads does Mia have now?\"
   dlmrs generate ./SDAR-1.7B-Chat \"Why is the sky blue?\" --watch
   dlmrs chat ./SDAR-1.7B-Chat            talk with it
+  dlmrs eval tiny-sdar --limit 20        how often is it right?
+  dlmrs bench tiny-sdar --quick          how fast is it?
   dlmrs inspect ./SDAR-1.7B-Chat         what a model folder holds";
 
 const GENERATE_EXAMPLES: &str = "\
