@@ -43,7 +43,13 @@ impl Terminal {
                 }
             }
         });
-        Self { pty, child, output, screen: vt100::Parser::new(rows.try_into().unwrap(), columns.try_into().unwrap(), 0), written: Vec::new() }
+        Self {
+            pty,
+            child,
+            output,
+            screen: vt100::Parser::new(rows.try_into().unwrap(), columns.try_into().unwrap(), 0),
+            written: Vec::new(),
+        }
     }
 
     /// The text on the screen; lines that were wrapped are one again.
