@@ -27,6 +27,7 @@ pub use defaults::{Facts, Overrides, facts};
 pub use family::Family;
 pub use folder::Folder;
 pub use inspect::{Report, inspect};
+pub(crate) use json::shown;
 pub use names::{LayerNames, Names};
 pub use rope::{Rope, RopeScaling};
 pub use weights::{StoredType, Weights};
