@@ -71,19 +71,33 @@ fn from_json(value: Value) -> Result<Source, String> {
         (None, None) => return Err(format!("has no prompt; {FORMS}")),
     };
     match object.keys().next() {
-        Some(key) => Err(format!("{key:?} is not known; besides \"id\", {FORMS}")),
+        Some(key) => Err(format!("{} is not known; besides \"id\", {FORMS}", short(&format!("{key:?}")))),
         None => Ok(Source { place: String::new(), id, content }),
     }
 }
 
 fn token_ids(values: &[Value]) -> Result<Vec<u32>, String> {
-    let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(|| format!("{value} is not a token id"));
+    let id = |value: &Value| {
+        value.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(|| format!("{} is not a token id", short(&value.to_string())))
+    };
     values.iter().map(id).collect()
+}
+
+/// What stands in a line, cut short: a message must stay readable whatever the file holds.
+fn short(text: &str) -> String {
+    const MOST: usize = 60;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_string(),
+    }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use proptest::prelude::*;
+    use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
     use super::*;
 
     #[test]
@@ -113,5 +127,56 @@ mod tests {
             let error = files::value(line).and_then(from_json).err().unwrap();
             assert!(error.contains(why), "{line}: {error}");
         }
+    }
+
+    /// How often the reader is tried, from a fixed seed; `PROPTEST_CASES` sets another number.
+    const TRIES: u32 = 2000;
+
+    /// Lines that are right, nearly right, or anything.
+    fn line() -> impl Strategy<Value = Vec<u8>> {
+        let right = proptest::sample::select(vec![
+            r#"{"prompt": "a", "id": 7}"#,
+            r#"{"prompt": [1, 2, 4294967295]}"#,
+            r#"{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "name": "b"}]}"#,
+            "",
+            " \t",
+        ]);
+        let wrong =
+            proptest::sample::select(vec!["{", "\"", "[", ",", "null", "1e999", "-1", "\u{0}", "\\", "\u{feff}", "\r", "\"prompt\": 1,"]);
+        let right = right.prop_map(str::as_bytes).prop_map(<[u8]>::to_vec);
+        let nearly = (right.clone(), wrong, any::<usize>(), 0_usize..6).prop_map(|(mut line, wrong, at, gone)| {
+            let at = at % (line.len() + 1);
+            let end = (at + gone).min(line.len());
+            drop(line.splice(at..end, wrong.bytes()));
+            line
+        });
+        let long = Just(format!("{{\"prompt\": [{}]}}", "\"x\",".repeat(5000)).into_bytes());
+        let deep = (1_usize..5000).prop_map(|depth| format!("{{\"id\": {}", "[".repeat(depth)).into_bytes());
+        prop_oneof![8 => right, 4 => nearly, 1 => proptest::collection::vec(any::<u8>(), 0..40), 1 => long, 1 => deep]
+    }
+
+    #[test]
+    fn any_file_of_lines_is_read_or_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let cases = std::env::var("PROPTEST_CASES").ok().map_or(TRIES, |cases| cases.parse().unwrap());
+        let config = Config { cases, failure_persistence: None, ..Config::default() };
+        let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+        let result = runner.run(&proptest::collection::vec(line(), 0..4), |all| {
+            let bytes = all.join(&b'\n');
+            std::fs::write(file.path(), &bytes).unwrap();
+            let name = files::name(file.path());
+            match files::text(file.path()).and_then(|text| Ok((lines(&text, &name)?, text))) {
+                Ok((sources, text)) => {
+                    prop_assert_eq!(sources.len(), text.lines().filter(|line| !line.trim().is_empty()).count());
+                    prop_assert!(sources.iter().all(|source| source.place.ends_with(&format!(" of {name}"))));
+                }
+                Err(failure) => {
+                    let message = failure.message().unwrap();
+                    prop_assert!(message.contains(&name) && !message.contains('\n') && message.len() < 400, "{message}");
+                }
+            }
+            Ok(())
+        });
+        result.unwrap();
     }
 }

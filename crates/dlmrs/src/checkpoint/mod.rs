@@ -28,6 +28,7 @@ pub use family::Family;
 pub use folder::Folder;
 pub use hub::data_file;
 pub use inspect::{Report, inspect};
+pub(crate) use json::shown;
 pub use names::{LayerNames, Names};
 pub use rope::{Rope, RopeScaling};
 pub use weights::{StoredType, Weights};
