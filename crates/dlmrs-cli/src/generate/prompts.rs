@@ -1,7 +1,7 @@
 //! Prompts as token ids.
 
 use dlmrs::Llm;
-use dlmrs::tokenizer::{Message, Specials};
+use dlmrs::tokenizer::{ChatOptions, Message, Specials};
 use serde_json::Value;
 
 use super::source::{Content, Source};
