@@ -16,6 +16,7 @@ from dlmrs.params import SamplingParams
 __all__ = ["LLM", "Stream", "__version__", "bundled_models", "check_decoding", "check_params", "inspect", "run_cli"]
 
 __version__: Final[str]
+"""The version of this package and of the engine inside it."""
 
 _Ids: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
 _Prompt: TypeAlias = str | _Ids

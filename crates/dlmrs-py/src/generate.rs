@@ -38,14 +38,14 @@ pub(crate) fn load(py: Python<'_>, name: &str, options: &LoadOptions, overrides:
 
 /// Asks Python for signals from code that does not hold the GIL.
 #[derive(Default)]
-struct Signals {
+pub(crate) struct Signals {
     asked: Option<Instant>,
     raised: Option<PyErr>,
 }
 
 impl Signals {
     /// False once a handler has raised.
-    fn go_on(&mut self) -> bool {
+    pub(crate) fn go_on(&mut self) -> bool {
         if self.raised.is_none() && self.asked.is_none_or(|asked| asked.elapsed() >= PATIENCE) {
             self.raised = Python::attach(|py| py.check_signals()).err();
             self.asked = Some(Instant::now());
