@@ -165,10 +165,11 @@ mod tests {
             let bytes = all.join(&b'\n');
             std::fs::write(file.path(), &bytes).unwrap();
             let name = files::name(file.path());
+            let place = format!(" of {name}");
             match files::text(file.path()).and_then(|text| Ok((lines(&text, &name)?, text))) {
                 Ok((sources, text)) => {
                     prop_assert_eq!(sources.len(), text.lines().filter(|line| !line.trim().is_empty()).count());
-                    prop_assert!(sources.iter().all(|source| source.place.ends_with(&format!(" of {name}"))));
+                    prop_assert!(sources.iter().all(|source| source.place.ends_with(&place)));
                 }
                 Err(failure) => {
                     let message = failure.message().unwrap();
