@@ -1,6 +1,8 @@
 """The command, as a user of the package runs it."""
 
 import json
+import os
+import select
 import signal
 import subprocess
 import sys
@@ -9,6 +11,7 @@ import time
 from pathlib import Path
 
 import dlmrs
+import pytest
 
 COMMAND = str(Path(sysconfig.get_path("scripts")) / "dlmrs")
 
@@ -50,3 +53,51 @@ def test_ctrl_c_ends_it_even_while_it_reads() -> None:
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 130
+
+
+QUESTION = "Mia has 63 beads. Mia gives 54 to Dan. How many beads does Mia have now?"
+
+
+def test_chat_in_a_pipe() -> None:
+    command = [COMMAND, "chat", "tiny-sdar"]
+    lines = f"{QUESTION}\n/reset\n{QUESTION}\n"
+    found = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120, input=lines)
+    assert found.stdout.splitlines() == 2 * ["That leaves 63 - 54 = 9. #### 9"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes a stream as a shell does")
+def test_a_closed_standard_input_is_an_empty_one() -> None:
+    found = run("sh", "-c", 'exec "$0" chat tiny-sdar <&-', COMMAND)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo terminal")
+def test_ctrl_c_stops_an_answer_and_the_chat_goes_on() -> None:
+    ours, theirs = os.openpty()
+    # A canvas that takes minutes; its first block does not, and has text.
+    long = ["--block-length", "4", "--max-tokens", "1500", "--ignore-eos", "--logits-eos-inf"]
+    command = [COMMAND, "chat", "tiny-llada", *long]
+    seen = ""
+
+    def wait_for(text: str) -> None:
+        nonlocal seen
+        while text not in seen:
+            assert select.select([ours], [], [], 60)[0], f"{text!r} did not come after {seen!r}"
+            seen += os.read(ours, 4096).decode()
+        seen = seen[seen.index(text) + len(text) :]
+
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as process:
+        try:
+            for _ in range(2):
+                wait_for("> ")
+                os.write(ours, f"{QUESTION}\r".encode())
+                wait_for(" slots decided")
+                process.send_signal(signal.SIGINT)
+                wait_for("Stopped.")
+            wait_for("> ")
+            os.write(ours, b"/quit\r")
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
+            os.close(theirs)
+            os.close(ours)

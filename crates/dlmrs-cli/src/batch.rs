@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dlmrs::engine::{RequestId, Work};
-use dlmrs::{Event, Llm, Output, Request};
+use dlmrs::{Error, Event, Llm, Output, Request};
 
 use crate::failure::Failure;
 
@@ -16,6 +16,10 @@ pub(crate) trait Sink {
     fn output(&mut self, number: usize, output: Output) -> Result<(), Failure>;
     /// All have ended, after this work.
     fn end(&mut self, _work: Work) {}
+    /// A request could not go on, in its turn among the outputs. Unless the sink knows better, that ends the command.
+    fn failed(&mut self, _number: usize, place: &str, error: Error) -> Result<(), Failure> {
+        Err(Failure::at(place, error))
+    }
 }
 
 /// Runs requests, at most `together` of them in one forward. `places` name them in errors.
@@ -31,7 +35,7 @@ pub(crate) fn run(
     let mut engine = llm.engine();
     let mut waiting = requests.into_iter().enumerate();
     let mut running: BTreeMap<RequestId, usize> = BTreeMap::new();
-    let mut done: BTreeMap<usize, Output> = BTreeMap::new();
+    let mut done: BTreeMap<usize, Result<Output, Error>> = BTreeMap::new();
     let mut next = 0;
     loop {
         // Outputs that wait for an earlier one count too, or they would pile up behind a slow request.
@@ -49,16 +53,22 @@ pub(crate) fn run(
             let id = event.id();
             let number = running.get(&id).copied().unwrap_or_default();
             match event {
-                Event::Failed { error, .. } => return Err(Failure::at(place(number), error)),
+                Event::Failed { error, .. } => {
+                    running.remove(&id);
+                    done.insert(number, Err(error));
+                }
                 Event::Finished { output, .. } => {
                     running.remove(&id);
-                    done.insert(number, *output);
+                    done.insert(number, Ok(*output));
                 }
                 event => sink.event(number, &event)?,
             }
         }
-        while let Some(output) = done.remove(&next) {
-            sink.output(next, output)?;
+        while let Some(result) = done.remove(&next) {
+            match result {
+                Ok(output) => sink.output(next, output)?,
+                Err(error) => sink.failed(next, place(next), error)?,
+            }
             next += 1;
         }
     }

@@ -60,7 +60,7 @@ impl<'a> Console<'a> {
         }
     }
 
-    /// As [`Self::show_progress`], for a command that has printed nothing yet: `out` may be the same terminal.
+    /// Shows that something is being worked on, also on the terminal of the results. What is printed next takes its place.
     pub(crate) fn show_wait(&mut self, line: &str) {
         if self.draws {
             self.draw(line);
@@ -77,7 +77,7 @@ impl<'a> Console<'a> {
     ) -> Result<Arc<Llm>, Failure> {
         let mut progress = |done: usize, parts: usize| {
             if self.draws {
-                self.draw(&format!("loading {model}: {} %", 100 * done / parts));
+                self.draw(&format!("loading: {} % of {model}", 100 * done / parts));
             }
             !interrupt()
         };
@@ -88,6 +88,7 @@ impl<'a> Console<'a> {
 
     fn draw(&mut self, line: &str) {
         self.progress = true;
+        let line = screen::cut(line, screen::stderr_width());
         let _ = write!(self.err, "\r\x1b[K{line}").and_then(|()| self.err.flush());
     }
 

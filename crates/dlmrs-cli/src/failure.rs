@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::io;
 
+use crate::ctrl_c::INTERRUPTED;
+
 /// What ended a command early. Wrong usage is not among them: clap reports it.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -39,7 +41,7 @@ impl Failure {
         match self {
             Self::Said(_) | Self::Output(_) => 1,
             Self::ClosedPipe => 0,
-            Self::Interrupted => 130,
+            Self::Interrupted => INTERRUPTED,
         }
     }
 }
@@ -50,6 +52,12 @@ impl From<dlmrs::Error> for Failure {
             dlmrs::Error::Interrupted => Self::Interrupted,
             error => Self::Said(error.to_string()),
         }
+    }
+}
+
+impl From<dlmrs_tasks::Error> for Failure {
+    fn from(error: dlmrs_tasks::Error) -> Self {
+        Self::Said(error.to_string())
     }
 }
 

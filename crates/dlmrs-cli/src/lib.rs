@@ -5,12 +5,16 @@ mod batch;
 mod bench;
 mod canvas_view;
 mod chat;
+mod completions;
 mod console;
+mod ctrl_c;
 mod demo;
 mod eval;
 mod failure;
+mod files;
 mod generate;
 mod inspect;
+mod messages;
 mod screen;
 
 use std::ffi::OsString;
@@ -21,8 +25,10 @@ use console::Console;
 use failure::Failure;
 
 /// Runs a command line, the program's own name first, on the process's standard streams, and returns the exit code: 0, 1 for a
-/// failure, 2 for wrong usage, 130 once `interrupt` has said that the user asked to stop. It is asked between passes.
-pub fn run(args: impl IntoIterator<Item = OsString>, interrupt: &dyn Fn() -> bool) -> i32 {
+/// failure, 2 for wrong usage, 130 for Ctrl-C, which it takes over. A command that does not end soon after Ctrl-C, or at a second one, is
+/// ended together with the process.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
+    ctrl_c::watch();
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
@@ -31,6 +37,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, interrupt: &dyn Fn() -> boo
             return error.exit_code();
         }
     };
+    let interrupt = &ctrl_c::asked;
     let mut out = std::io::stdout().lock();
     let mut err = std::io::stderr(); // not locked: a panic of another thread must be able to say so
     let mut console = Console::new(&mut out, &mut err);
@@ -41,6 +48,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, interrupt: &dyn Fn() -> boo
         Command::Bench(args) => bench::run(&args, &mut console, interrupt),
         Command::Inspect(args) => inspect::run(&args, &mut console),
         Command::Demo(args) => demo::run(&args, &mut console, interrupt),
+        Command::Completions(args) => completions::run(&args, &mut console),
     };
     let result = result.and_then(|()| console.out.flush().map_err(Failure::from));
     match result {

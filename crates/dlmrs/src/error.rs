@@ -113,13 +113,32 @@ impl Error {
         Self::Input { name: name.into(), message: message.into() }
     }
 
-    /// An [`Error::Checkpoint`].
+    /// An [`Error::Checkpoint`]. What a file has put into the message is brought onto one line of a readable length.
     pub fn checkpoint(file: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Checkpoint { file: file.into(), message: message.into() }
+        Self::Checkpoint { file: file.into(), message: one_line(message.into()) }
     }
 
     /// An [`Error::Io`].
     pub fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
         Self::Io { action, path: path.to_path_buf(), source }
     }
+}
+
+/// A message without control characters, cut where nobody reads on.
+pub(crate) fn one_line(message: String) -> String {
+    const MOST: usize = 3000;
+    if message.len() <= MOST && !message.contains(char::is_control) {
+        return message;
+    }
+    let mut line = String::new();
+    for c in message.chars() {
+        match c.is_control() {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
+        }
+        if line.len() > MOST {
+            return line + "...";
+        }
+    }
+    line
 }

@@ -1,10 +1,83 @@
 //! `dlmrs eval`.
 
+use std::path::PathBuf;
+
 use clap::Args;
+
+use super::{DecodingArgs, LoadArgs, OverrideArgs, SamplingArgs, positive};
+
+const EXAMPLES: &str = "\
+Examples:
+  dlmrs eval tiny-sdar --limit 50                    the word problems that are built in
+  dlmrs eval --list-tasks                            tasks, and where their data are published
+  dlmrs eval ./SDAR-1.7B-Chat --task gsm8k --data test.jsonl \\
+      --shots-data train.jsonl --out runs/dynamic    a folder with every answer
+  dlmrs eval ./SDAR-1.7B-Chat --task gsm8k --data test.jsonl \\
+      --shots-data train.jsonl --out runs/dynamic --resume
+  dlmrs eval tiny-sdar --strategy sequential --against runs/tiny";
 
 /// Score a model on a task
 #[derive(Args, Debug)]
+#[command(override_usage = "dlmrs eval [OPTIONS] <MODEL>\n       dlmrs eval --list-tasks", after_help = EXAMPLES)]
 pub(crate) struct EvalArgs {
-    /// A model folder, or a bundled model
-    pub(crate) model: String,
+    /// A model folder (config.json, *.safetensors, tokenizer files), or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
+    #[arg(required_unless_present = "list_tasks")]
+    pub(crate) model: Option<String>,
+    /// Say which tasks there are, what data they need and where those are published
+    #[arg(long)]
+    pub(crate) list_tasks: bool,
+    /// How the data are read, asked and judged [default: word_problems]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) task: Option<String>,
+    /// The problems, JSON lines or parquet as they are published; hub:OWNER/NAME/PATH is a file of a data set on the Hugging Face hub
+    /// [default for word_problems: those that are built in]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) data: Option<String>,
+    /// Worked examples before each question [default: the task's]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) shots: Option<usize>,
+    /// Where worked examples come from, written as for --data: the first N records, of the problem's own group where the task has groups
+    #[arg(long, value_name = "FILE")]
+    pub(crate) shots_data: Option<String>,
+    /// Ask at most so many problems
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    pub(crate) limit: Option<usize>,
+    /// Leave out so many problems at the beginning
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) offset: usize,
+    /// Give the prompt as a user's turn in the model's chat template. This is the default wherever the model has a chat template
+    #[arg(long, conflicts_with = "raw")]
+    pub(crate) chat: bool,
+    /// Give the prompt as it is, to be continued, even though the model has a chat template
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// Begin the chat with this system message
+    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
+    pub(crate) system: Option<String>,
+    /// Run programs that the model wrote with python3, where the task judges by that. Read docs/code_execution.md first
+    #[arg(long)]
+    pub(crate) allow_code_execution: bool,
+    /// Write manifest.json, results.jsonl (a line a problem, as it is done) and summary.json into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Go on with the run in --out where it was interrupted; the settings must be the same
+    #[arg(long, requires = "out")]
+    pub(crate) resume: bool,
+    /// Compare with another run on the same data: its folder, or its results.jsonl
+    #[arg(long, value_name = "DIR_OR_RESULTS")]
+    pub(crate) against: Option<PathBuf>,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How many problems are worked on together. It changes speed and memory, not the results
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = positive, allow_negative_numbers = true)]
+    pub(crate) batch: usize,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
+    #[command(flatten)]
+    pub(crate) decoding: DecodingArgs,
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
+    #[command(flatten)]
+    pub(crate) overrides: OverrideArgs,
 }

@@ -4,12 +4,17 @@ mod bench;
 mod chat;
 mod decoding;
 mod eval;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod examples;
 mod model;
 mod sampling;
+mod template;
 
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap_complete::Shell;
 
 pub(crate) use bench::{BenchArgs, SettingArgs};
 pub(crate) use chat::ChatArgs;
@@ -17,6 +22,7 @@ pub(crate) use decoding::DecodingArgs;
 pub(crate) use eval::EvalArgs;
 pub(crate) use model::{LoadArgs, OverrideArgs};
 pub(crate) use sampling::SamplingArgs;
+pub(crate) use template::TemplateArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +30,9 @@ Examples:
   dlmrs generate tiny-sdar \\
       \"Mia has 63 beads. Mia gives 54 to Dan. How many beads does Mia have now?\"
   dlmrs generate ./SDAR-1.7B-Chat \"Why is the sky blue?\" --watch
+  dlmrs chat ./SDAR-1.7B-Chat            talk with it
+  dlmrs eval tiny-sdar --limit 20        how often is it right?
+  dlmrs bench tiny-sdar --quick          how fast is it?
   dlmrs inspect ./SDAR-1.7B-Chat         what a model folder holds";
 
 const GENERATE_EXAMPLES: &str = "\
@@ -40,6 +49,15 @@ const INSPECT_EXAMPLES: &str = "\
 Examples:
   dlmrs inspect tiny-sdar
   dlmrs inspect ./LLaDA-8B-Instruct --json";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  dlmrs completions bash > ~/.local/share/bash-completion/completions/dlmrs
+  dlmrs completions zsh > ~/.zfunc/_dlmrs
+      where ~/.zfunc is in zsh's fpath
+  dlmrs completions fish > ~/.config/fish/completions/dlmrs.fish
+  dlmrs completions powershell >> $PROFILE
+  dlmrs completions elvish > ~/.config/elvish/lib/dlmrs.elv";
 
 const DEMO_EXAMPLES: &str = "\
 Examples:
@@ -63,6 +81,7 @@ pub(crate) enum Command {
     Bench(Box<BenchArgs>),
     Inspect(InspectArgs),
     Demo(DemoArgs),
+    Completions(CompletionsArgs),
 }
 
 /// Answer prompts with a model
@@ -108,6 +127,8 @@ pub(crate) struct GenerateArgs {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = positive, allow_negative_numbers = true)]
     pub(crate) batch: usize,
     #[command(flatten)]
+    pub(crate) template: TemplateArgs,
+    #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
     #[command(flatten)]
     pub(crate) decoding: DecodingArgs,
@@ -143,6 +164,14 @@ pub(crate) struct DemoArgs {
     /// Plain lines at full speed, even on a terminal
     #[arg(long)]
     pub(crate) plain: bool,
+}
+
+/// Print what a shell needs to complete options and file names when Tab is pressed
+#[derive(Args, Debug)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: Shell,
 }
 
 /// A whole number from 1.

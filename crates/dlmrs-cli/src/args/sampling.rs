@@ -7,9 +7,9 @@ use dlmrs::SamplingParams;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct SamplingArgs {
-    /// At most this many tokens
-    #[arg(long, value_name = "N", default_value_t = 256, allow_negative_numbers = true)]
-    pub(crate) max_tokens: usize,
+    /// At most this many tokens [default: 256; eval: the task's]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) max_tokens: Option<usize>,
     /// Do not end before so many tokens
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     min_tokens: usize,
@@ -22,7 +22,7 @@ pub(crate) struct SamplingArgs {
     /// Draw among so many most probable tokens; 0 is off
     #[arg(long, value_name = "K", default_value_t = 0, allow_negative_numbers = true)]
     top_k: usize,
-    /// The same seed and settings give the same output [default: a new one each time, told by --stats and --json]
+    /// The same seed and settings give the same output [default: a new one each time, told by --stats and --json; eval: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     seed: Option<u64>,
     /// End before this text (may be repeated)
@@ -50,8 +50,9 @@ fn bias(text: &str) -> Result<(u32, f32), String> {
 impl SamplingArgs {
     /// As the library wants them.
     pub(crate) fn params(&self) -> SamplingParams {
+        let own = SamplingParams::default();
         SamplingParams {
-            max_tokens: self.max_tokens,
+            max_tokens: self.max_tokens.unwrap_or(own.max_tokens),
             min_tokens: self.min_tokens,
             temperature: self.temperature,
             top_p: self.top_p,
@@ -62,7 +63,7 @@ impl SamplingArgs {
             repetition_penalty: self.repetition_penalty,
             logit_bias: self.logit_bias.iter().copied().collect(),
             banned_token_ids: self.banned_token_ids.clone(),
-            ..SamplingParams::default()
+            ..own
         }
     }
 }

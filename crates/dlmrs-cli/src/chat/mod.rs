@@ -1,11 +1,44 @@
-//! `dlmrs chat`.
+//! `dlmrs chat`: one conversation, answer by answer.
+
+mod answer;
+mod command;
+mod conversation;
+mod input;
+mod session;
 
 use crate::args::ChatArgs;
 use crate::console::Console;
+use crate::ctrl_c;
 use crate::failure::Failure;
+use command::Entry;
+use conversation::Conversation;
+use input::Input;
+use session::Session;
 
-/// Runs the command.
+/// Reads messages and commands to the end of the input.
 pub(crate) fn run(args: &ChatArgs, console: &mut Console<'_>, interrupt: &dyn Fn() -> bool) -> Result<(), Failure> {
-    let _ = (console, interrupt);
-    Err(Failure::Said(format!("{}: not built yet", args.model)))
+    let mut conversation = match &args.conversation {
+        Some(path) => Conversation::load(path)?,
+        None => Conversation::default(),
+    };
+    if let Some(text) = &args.system {
+        conversation.set_system(Some(text));
+    }
+    let llm = console.load(&args.model, &args.load.options()?, &args.overrides.overrides(), interrupt)?;
+    let mut input = Input::new()?;
+    let mut session = Session::new(args, &llm, conversation, input.is_terminal(), console)?;
+    if input.is_terminal() {
+        ctrl_c::do_not_hurry();
+        console.note(&format!("{} is ready. /help lists the commands, Ctrl-D ends.", llm.name()));
+    }
+    while let Some(line) = input.next(console)? {
+        match command::parse(&line) {
+            Ok(Entry::Nothing) => {}
+            Ok(Entry::Message(text)) => session.message(text, console, interrupt)?,
+            Ok(Entry::Quit) => break,
+            Ok(Entry::Command(command)) => session.command(command, console, interrupt)?,
+            Err(message) => console.say("error", &message),
+        }
+    }
+    Ok(())
 }

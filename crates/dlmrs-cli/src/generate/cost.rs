@@ -5,7 +5,7 @@ use dlmrs::engine::StopCause;
 use dlmrs::{FinishReason, Output};
 
 /// The kinds of passes that there are.
-pub(super) const KINDS: [PassKind; 3] = [PassKind::Prefill, PassKind::Denoise, PassKind::Commit];
+pub(crate) const KINDS: [PassKind; 3] = [PassKind::Prefill, PassKind::Denoise, PassKind::Commit];
 
 /// A line for people.
 pub(crate) fn sentence(output: &Output) -> String {

@@ -5,13 +5,12 @@ use dlmrs::{Llm, Output};
 use serde_json::{Map, Value, json};
 
 use super::cost::KINDS;
-use super::prompts::Prompt;
 
-/// The object of the output with this number.
-pub(super) fn object(number: usize, prompt: &Prompt, output: &Output, llm: &Llm) -> Value {
+/// The object of the output with this number. `id` is the user's name for its prompt; `has_masks` says that the prompt had slots to fill.
+pub(crate) fn object(number: usize, id: Option<&Value>, has_masks: bool, output: &Output, llm: &Llm) -> Value {
     let mut object = Map::new();
     object.insert("index".into(), json!(number));
-    if let Some(id) = &prompt.id {
+    if let Some(id) = id {
         object.insert("id".into(), id.clone());
     }
     object.insert("text".into(), json!(output.text));
@@ -20,7 +19,7 @@ pub(super) fn object(number: usize, prompt: &Prompt, output: &Output, llm: &Llm)
     object.insert("stop_cause".into(), stop_cause(output));
     object.insert("seed".into(), json!(output.seed));
     object.insert("prompt_token_ids".into(), json!(output.prompt_token_ids));
-    if prompt.has_masks {
+    if has_masks {
         object.insert("filled_prompt".into(), json!(filled_prompt(output, llm)));
         object.insert("canvas_token_ids".into(), json!(output.canvas_token_ids));
     }

@@ -17,8 +17,8 @@ use crate::console::Console;
 use crate::failure::Failure;
 use printer::{Printer, Watching};
 
-pub(crate) use cost::sentence as cost;
-pub(crate) use json::stats;
+pub(crate) use cost::{KINDS, sentence as cost};
+pub(crate) use json::{object as output_json, stats};
 pub(crate) use prompts::{Framing, Prompt, encode};
 pub(crate) use source::{Content, Source, files};
 
@@ -26,11 +26,22 @@ pub(crate) use source::{Content, Source, files};
 pub(crate) fn run(args: &GenerateArgs, console: &mut Console<'_>, interrupt: &dyn Fn() -> bool) -> Result<(), Failure> {
     let sources = source::read(args)?;
     let llm = console.load(&args.model, &args.load.options()?, &args.overrides.overrides(), interrupt)?;
-    let (chat, raw, system) = (args.chat, args.raw, args.system.as_deref());
-    let prompts = prompts::encode(sources, &llm, &Framing { chat, raw, system, parse_specials: args.parse_specials })?;
-    prompts.iter().try_for_each(|prompt| prompt.check(args.sampling.max_tokens))?;
+    let options = args.template.options()?;
+    let framing = Framing {
+        chat: args.chat,
+        raw: args.raw,
+        system: args.system.as_deref(),
+        parse_specials: args.parse_specials,
+        options: Some(&options),
+        template_option: args.template.given(),
+    };
+    let prompts = prompts::encode(sources, &llm, &framing)?;
+    if let Some(tokenizer) = llm.tokenizer() {
+        console.warn(&args.template.warnings(tokenizer)?);
+    }
     let decoding = args.decoding.decoding(&llm)?;
     let params = args.sampling.params();
+    prompts.iter().try_for_each(|prompt| prompt.check(params.max_tokens))?;
     let request = |ids: &Vec<u32>| Request { prompt: ids.clone(), params: params.clone(), decoding: Some(decoding.clone()) };
     let requests: Vec<Request> = prompts.iter().map(|prompt| request(&prompt.ids)).collect();
     let places: Vec<&str> = prompts.iter().map(|prompt| prompt.place.as_str()).collect();

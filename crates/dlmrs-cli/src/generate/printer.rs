@@ -49,7 +49,7 @@ impl<'a, 'c> Printer<'a, 'c> {
     fn text(&self, number: usize, output: &Output) -> String {
         let prompt = &self.prompts[number];
         if self.json {
-            return json::object(number, prompt, output, self.llm).to_string();
+            return json::object(number, prompt.id.as_ref(), prompt.has_masks, output, self.llm).to_string();
         }
         if self.llm.tokenizer().is_none() {
             let ids = if prompt.has_masks { &output.canvas_token_ids } else { &output.token_ids };

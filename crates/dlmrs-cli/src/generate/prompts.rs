@@ -39,6 +39,10 @@ pub(crate) struct Framing<'a> {
     pub(crate) system: Option<&'a str>,
     /// Text that spells a special token is that token.
     pub(crate) parse_specials: bool,
+    /// For the template; None: its own defaults.
+    pub(crate) options: Option<&'a ChatOptions>,
+    /// The command's option that set one of them, for the message where there is no template to take it.
+    pub(crate) template_option: Option<&'static str>,
 }
 
 /// Encodes all, as chats or as they are.
@@ -57,17 +61,24 @@ pub(crate) fn encode(sources: Vec<Source>, llm: &Llm, framing: &Framing<'_>) -> 
 
 fn ids(content: Content, llm: &Llm, framing: &Framing<'_>) -> Result<Vec<u32>, Failure> {
     let specials = if framing.parse_specials { Specials::Parse } else { Specials::AsText };
-    let chat = |messages: &[Message]| llm.require_tokenizer()?.encode_chat(messages, &ChatOptions::default(), specials);
+    let none = ChatOptions::default();
+    let options = framing.options.unwrap_or(&none);
+    let chat = |messages: &[Message]| llm.require_tokenizer()?.encode_chat(messages, options, specials);
+    let without_template = || match framing.template_option {
+        Some(option) => Err(Failure::Said(format!("{option} has no effect on a prompt without the chat template; leave it out"))),
+        None => Ok(()),
+    };
     match content {
         Content::TokenIds(_) | Content::Messages(_) if framing.system.is_some() => {
             Err(Failure::Said("--system is for prompts that are texts; put a system message into \"messages\" instead".into()))
         }
-        Content::TokenIds(ids) => Ok(ids),
+        Content::TokenIds(ids) => without_template().map(|()| ids),
         Content::Messages(messages) => Ok(chat(&messages)?),
         Content::Text(text) if text.is_empty() => Err(Failure::Said("prompt: is empty; a text is needed".into())),
         Content::Text(text) => {
             let tokenizer = llm.require_tokenizer()?;
             if framing.raw || !(framing.chat || framing.system.is_some() || tokenizer.chat_template().is_some()) {
+                without_template()?;
                 return Ok(tokenizer.encode(&text, specials)?);
             }
             let system = framing.system.map(|system| Message::new("system", system));

@@ -61,3 +61,17 @@ pub(crate) fn good(args: &[&str]) -> String {
 pub(crate) fn objects(out: &str) -> Vec<Value> {
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
+
+/// A folder with the model `tiny-sdar` and this chat template, or none.
+pub(crate) fn sdar_with_template(template: Option<&str>) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let bundled = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../dlmrs/bundled/tiny-sdar");
+    for file in ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
+        std::fs::copy(bundled.join(file), folder.path().join(file)).unwrap();
+    }
+    let path = folder.path().join("tokenizer_config.json");
+    let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    config["chat_template"] = template.map_or(Value::Null, Value::from);
+    std::fs::write(&path, config.to_string()).unwrap();
+    folder
+}

@@ -135,7 +135,7 @@ fn wrong_usage_is_another_code() {
 fn help_and_version() {
     let version = run(&["--version"]);
     assert_eq!((version.code, version.out.as_str()), (Some(0), concat!("dlmrs ", env!("CARGO_PKG_VERSION"), "\n")));
-    for args in [&["--help"][..], &["generate", "--help"], &["inspect", "--help"], &["demo", "--help"]] {
+    for args in [&["--help"][..], &["generate", "--help"], &["chat", "--help"], &["inspect", "--help"], &["demo", "--help"]] {
         let help = run(args);
         assert_eq!((help.code, help.err.as_str()), (Some(0), ""));
         assert!(help.out.contains("Examples:\n  dlmrs "), "{}", help.out);

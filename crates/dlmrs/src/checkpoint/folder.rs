@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use super::hub;
 use crate::{Error, Result};
 
-/// No text file of a checkpoint is larger; the largest tokenizers have some 40 MB.
-const MAX_READ: u64 = 512 << 20;
+/// No tokenizer's vocabulary is larger; the largest have some 40 MB.
+const MAX_VOCABULARY: u64 = 256 << 20;
+/// No other text file is larger; the largest indexes have some 10 MB. Parsed, a file can take thirty times its length.
+const MAX_TEXT: u64 = 32 << 20;
+const VOCABULARIES: [&str; 3] = ["tokenizer.json", "vocab.json", "merges.txt"];
 
 /// A name that starts like this never means a folder on disk.
 const BUNDLED_PREFIX: &str = "bundled:";
@@ -78,16 +81,15 @@ impl Folder {
             Self::Disk(folder) => folder.join(name),
         };
         let Some(length) = regular_file(&path)? else { return Ok(None) };
-        if length > MAX_READ {
+        let most = if VOCABULARIES.contains(&name) { MAX_VOCABULARY } else { MAX_TEXT };
+        if length > most {
             return Err(Error::checkpoint(
                 path.display().to_string(),
-                format!("has {length} bytes, but no text file of a checkpoint is larger than {MAX_READ}"),
+                format!("has {length} bytes, but no such file has more than {most}"),
             ));
         }
         let mut bytes = Vec::new();
-        fs::File::open(&path)
-            .and_then(|file| file.take(MAX_READ).read_to_end(&mut bytes))
-            .map_err(|error| Error::io("read", &path, error))?;
+        fs::File::open(&path).and_then(|file| file.take(most).read_to_end(&mut bytes)).map_err(|error| Error::io("read", &path, error))?;
         Ok(Some(bytes))
     }
 

@@ -1,10 +1,14 @@
 //! Names that mean a repository of the Hugging Face hub. With the feature `hub` it is downloaded, without it the error says so.
 
 #[cfg(feature = "hub")]
+mod data;
+#[cfg(feature = "hub")]
 mod download;
 
 use std::path::Path;
 
+#[cfg(feature = "hub")]
+pub use data::data_file;
 #[cfg(feature = "hub")]
 pub(super) use download::open;
 
@@ -27,4 +31,12 @@ pub(super) fn open(repository: &str) -> crate::Result<super::Folder> {
             super::folder::hint()
         ),
     })
+}
+
+/// A file of a data set on the Hugging Face hub, written as `OWNER/NAME/PATH`, in the hub's cache; a build without the feature `hub` has
+/// nothing to download it with.
+#[cfg(not(feature = "hub"))]
+pub fn data_file(name: &str) -> crate::Result<std::path::PathBuf> {
+    let hint = "this build cannot download; use one with the feature 'hub', or download the file and give its path".to_string();
+    Err(crate::Error::NotFound { what: "data file".to_string(), path: format!("hub:{name}").into(), hint })
 }

@@ -133,7 +133,7 @@ impl Object {
 }
 
 /// A value as it stands in the file, cut short: a message must stay readable whatever the file holds.
-pub(super) fn shown(value: &Value) -> String {
+pub(crate) fn shown(value: &Value) -> String {
     const MOST: usize = 60;
     let text = value.to_string();
     if text.chars().count() <= MOST { text } else { text.chars().take(MOST).chain("...".chars()).collect() }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use tokenizers::{OffsetReferential, OffsetType};
 
+use super::guard::{failed, guarded};
 use super::shield::{Banned, Shield, Substitutes};
 use super::template::{ChatTemplate, StoredTemplate};
 use super::{Specials, Tokenizer};
@@ -124,7 +125,7 @@ impl Tokenizer {
         let substitutes = Substitutes::new(&literals, [plain.as_str(), &variables.text()])?;
         let mut shield = Shield { substitutes: &substitutes, spelled: false, edges: false };
         variables.shield(&mut shield, &banned, &banned_special);
-        self.refuse_hidden(&variables)?;
+        guarded(|| failed("normalising a chat"), || self.refuse_hidden(&variables))?;
         let (spelled, edges) = (shield.spelled, shield.edges);
         let text = match (spelled || edges).then(|| self.render(&variables, options)) {
             None => plain,

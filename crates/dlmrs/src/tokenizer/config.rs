@@ -1,11 +1,13 @@
 //! `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json`: which tokens were added, and what they are for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 use tokenizers::AddedToken;
 
 use super::Files;
+use super::guard::MAX_ID;
+use crate::checkpoint::shown;
 use crate::{Error, Result};
 
 const CONFIG: &str = "tokenizer_config.json";
@@ -86,9 +88,9 @@ fn declared(config: &Map<String, Value>, file: &str) -> Result<BTreeMap<u32, Add
     };
     let mut added = BTreeMap::new();
     for (key, value) in table {
-        let id: u32 = key
-            .parse()
-            .map_err(|_| Error::checkpoint(file, format!("added_tokens_decoder has the key {key:?}, but its keys must be token ids")))?;
+        let id = key.parse().ok().filter(|id| *id < MAX_ID).ok_or_else(|| {
+            Error::checkpoint(file, format!("added_tokens_decoder has the key {key:?}, but its keys must be token ids, below {MAX_ID}"))
+        })?;
         let content = literal(value).ok_or_else(|| {
             Error::checkpoint(file, format!("added_tokens_decoder[{key}] must be an object with a non-empty \"content\""))
         })?;
@@ -114,11 +116,12 @@ fn token(content: String, flags: &Value) -> AddedToken {
 /// it still has the mask token's old spelling.
 pub(super) fn fill_in(added: &mut BTreeMap<u32, AddedToken>, files: &dyn Files) -> Result<()> {
     let file = files.describe(ADDED);
+    let mut literals: HashSet<String> = added.values().map(|token| token.content.clone()).collect();
     for (content, value) in object(files, ADDED)?.unwrap_or_default() {
-        let id = value.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(|| {
-            Error::checkpoint(&file, format!("the id of {content:?} is {value}, but it must be a whole number below 2^32"))
+        let id = value.as_u64().and_then(|id| u32::try_from(id).ok()).filter(|id| *id < MAX_ID).ok_or_else(|| {
+            Error::checkpoint(&file, format!("the id of {content:?} is {}, but it must be a whole number below {MAX_ID}", shown(&value)))
         })?;
-        if !content.is_empty() && !added.contains_key(&id) && !added.values().any(|token| token.content == content) {
+        if !content.is_empty() && !added.contains_key(&id) && literals.insert(content.clone()) {
             added.insert(id, AddedToken::from(content, false).normalized(false));
         }
     }

@@ -3,6 +3,7 @@
 use tokenizers::{Decoder, DecoderWrapper};
 
 use super::bytes::{Utf8Buffer, token_bytes};
+use super::guard::{failed, guarded};
 use super::{Tokenizer, library};
 use crate::{Error, Result};
 
@@ -53,7 +54,7 @@ impl Tokenizer {
     /// The text of tokens in a row, by the tokenizer's own decoder.
     pub(super) fn join(&self, tokens: Vec<String>) -> Result<String> {
         match self.inner.get_decoder() {
-            Some(decoder) => decoder.decode(tokens).map_err(library),
+            Some(decoder) => guarded(|| failed("decoding ids"), || decoder.decode(tokens).map_err(library)),
             None => Ok(tokens.join(" ")),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use tokenizers::{Model, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer};
 
+use super::guard::{failed, guarded};
 use super::shield::Substitutes;
 use super::{Specials, Tokenizer, library};
 use crate::{Error, Result};
@@ -14,16 +15,23 @@ impl Tokenizer {
     /// With [`Specials::AsText`] the ids hold no control token and decode to the same text (up to the tokenizer's own normalisation,
     /// which for Qwen2 is Unicode NFC). Where a text spells no control token, both modes give the same ids.
     pub fn encode(&self, text: &str, specials: Specials) -> Result<Vec<u32>> {
-        match specials {
-            Specials::Parse => self.words(self.found(text), None),
-            Specials::AsText => {
-                self.words(self.facts.words.extract_and_normalize(self.inner.get_normalizer(), text), Some(&self.facts.control))
-            }
-        }
+        guarded(
+            || failed("encoding a text"),
+            || match specials {
+                Specials::Parse => self.words(self.found(text), None),
+                Specials::AsText => {
+                    self.words(self.facts.words.extract_and_normalize(self.inner.get_normalizer(), text), Some(&self.facts.control))
+                }
+            },
+        )
     }
 
     /// As [`Specials::Parse`], but literals behind `substitutes` are text.
     pub(super) fn encode_shielded(&self, text: &str, substitutes: &Substitutes) -> Result<Vec<u32>> {
+        guarded(|| failed("encoding a chat"), || self.shielded_words(text, substitutes))
+    }
+
+    fn shielded_words(&self, text: &str, substitutes: &Substitutes) -> Result<Vec<u32>> {
         let mut pieces = self.found(text);
         let left: usize = pieces
             .get_splits(OffsetReferential::Normalized, OffsetType::None)
@@ -78,7 +86,7 @@ impl Tokenizer {
         };
         let middle = word.chars().count() / 2;
         let Some((cut, _)) = word.char_indices().nth(middle).filter(|_| middle > 0) else {
-            return Err(Error::Tokenizer(format!("{word:?} cannot be written without the control token {:?} (id {})", bad.value, bad.id)));
+            return Err(library(format!("{word:?} cannot be written without the control token {:?} (id {})", bad.value, bad.id)));
         };
         self.plain_word(&word[..cut], banned, ids)?;
         self.plain_word(&word[cut..], banned, ids)

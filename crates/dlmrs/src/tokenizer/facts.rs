@@ -51,6 +51,11 @@ impl Facts {
         Ok(facts)
     }
 
+    /// The highest id + 1.
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+
     fn set_mask(&mut self, inner: &tokenizers::Tokenizer, id: u32) -> Result<()> {
         self.mask = Some(id);
         self.special.insert(id);

@@ -1,24 +1,48 @@
 //! A tokenizer from `tokenizer.json`, the library's own format.
 
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokenizers::AddedToken;
 
 use super::config::malformed;
+use super::guard::{MAX_ID, check_steps};
 use super::load::Loaded;
-use super::{Files, added, library};
+use super::{Files, added, guard, library};
 use crate::{Error, Result};
 
 pub(super) const NAME: &str = "tokenizer.json";
 
-/// The part of the file that says which tokens were added, and where.
+/// The parts of the file that are looked at before the library reads it: which tokens were added, and what is done to a text.
 #[derive(Deserialize)]
 struct Declared {
     #[serde(default)]
     added_tokens: Vec<Entry>,
+    #[serde(default)]
+    normalizer: Value,
+    #[serde(default)]
+    pre_tokenizer: Value,
+    #[serde(default)]
+    decoder: Value,
+    #[serde(default)]
+    model: Option<Model>,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    #[serde(default, rename = "type")]
+    kind: Value,
+    #[serde(default)]
+    continuing_subword_prefix: Value,
+}
+
+impl Model {
+    /// In a BPE model the library cuts this many bytes off a token without looking for the ends of characters, and takes the rest for
+    /// text unchecked.
+    fn cuts_bytes(&self) -> bool {
+        self.kind != "WordPiece" && self.continuing_subword_prefix.as_str().is_some_and(|prefix| !prefix.is_empty())
+    }
 }
 
 #[derive(Deserialize)]
@@ -32,11 +56,24 @@ struct Entry {
 /// file's where both give the same id to different tokens.
 pub(super) fn build(files: &dyn Files, bytes: &[u8], mut tokens: BTreeMap<u32, AddedToken>) -> Result<Loaded> {
     let declared: Declared = serde_json::from_slice(bytes).map_err(|error| malformed(files, NAME, &error))?;
+    let bad = |message| Error::checkpoint(files.describe(NAME), message);
+    for (part, value) in [("normalizer", &declared.normalizer), ("pre_tokenizer", &declared.pre_tokenizer), ("decoder", &declared.decoder)]
+    {
+        check_steps(part, value).map_err(bad)?;
+    }
+    if declared.model.as_ref().is_some_and(Model::cuts_bytes) {
+        return Err(bad("the model has a continuing_subword_prefix, which is supported for WordPiece models only".to_owned()));
+    }
     let mut renamed = false;
+    let mut places: HashMap<String, u32> = tokens.iter().map(|(id, token)| (token.content.clone(), *id)).collect();
     for Entry { id, token } in declared.added_tokens {
+        if id >= MAX_ID {
+            return Err(bad(format!("the added token {:?} has the id {id}, but ids must be below {MAX_ID}", token.content)));
+        }
         renamed |= tokens.get(&id).is_some_and(|wanted| wanted.content != token.content);
-        let elsewhere = tokens.iter().any(|(other, wanted)| *other != id && wanted.content == token.content);
+        let elsewhere = places.get(&token.content).is_some_and(|other| *other != id);
         if !elsewhere && !token.content.is_empty() {
+            places.insert(token.content.clone(), id);
             tokens.entry(id).or_insert(token);
         }
     }
@@ -82,12 +119,8 @@ fn entry(id: u32, token: &AddedToken) -> Value {
     })
 }
 
-/// The library panics on some inconsistent files (a merge whose result is not in the vocabulary), which is an error of the file.
 fn parse(files: &dyn Files, bytes: &[u8]) -> Result<tokenizers::Tokenizer> {
     let bad = |message: String| Error::checkpoint(files.describe(NAME), message);
-    match catch_unwind(AssertUnwindSafe(|| tokenizers::Tokenizer::from_bytes(bytes))) {
-        Ok(Ok(tokenizer)) => Ok(tokenizer),
-        Ok(Err(error)) => Err(bad(format!("not a tokenizer: {error}"))),
-        Err(_) => Err(bad("the parts contradict each other, most likely a merge whose result is not in the vocabulary".to_owned())),
-    }
+    let broken = || bad("the parts contradict each other, most likely a merge whose result is not in the vocabulary".to_owned());
+    guard::guarded(broken, || tokenizers::Tokenizer::from_bytes(bytes).map_err(|error| bad(format!("not a tokenizer: {error}"))))
 }

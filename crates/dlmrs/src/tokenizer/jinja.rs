@@ -2,20 +2,40 @@
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Value, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, State};
+use minijinja::{Environment, Error, ErrorKind, State, escape_formatter};
 
-use super::clock;
+use super::limits::{FUEL, charge_bytes, count, keep, trim, weigh};
+use super::metered::{COUNTED, KEPT, WEIGHED};
 use super::pyjson::{Style, dump};
 use super::values::to_json;
+use super::{clock, methods};
 
-/// An environment with everything that templates expect from transformers.
+/// The dialect's signs.
+pub(super) fn syntax() -> Result<SyntaxConfig, Error> {
+    SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()
+}
+
+/// An environment with everything that templates expect from transformers, and with a bound on what they may cost.
 pub(super) fn environment() -> Result<Environment<'static>, Error> {
     let mut environment = Environment::new();
-    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
-    environment.set_unknown_method_callback(method);
+    environment.set_syntax(syntax()?);
+    environment.set_fuel(Some(FUEL));
+    environment.set_unknown_method_callback(methods::call);
+    environment.set_formatter(|out, state, value| {
+        weigh(state, value)?;
+        escape_formatter(out, state, value)
+    });
     environment.add_function("raise_exception", raise);
-    environment.add_function("strftime_now", |format: String| clock::now(&format));
+    environment.add_function("strftime_now", |format: &str| clock::now(format));
     environment.add_filter("tojson", tojson);
+    environment.add_filter(WEIGHED, |state: &State, value: Value| weigh(state, &value).map(|()| value));
+    environment.add_filter(COUNTED, count);
+    environment.add_filter(KEPT, keep);
+    environment.add_filter("trim", trim);
+    // Transformers has none of these. The first prints every variable, the others make promises of promises.
+    environment.remove_global("debug");
+    environment.remove_filter("chain");
+    environment.remove_filter("zip");
     Ok(environment)
 }
 
@@ -24,22 +44,14 @@ pub(super) fn environment() -> Result<Environment<'static>, Error> {
 #[error("raised by the template")]
 pub(super) struct Raised;
 
-fn raise(message: String) -> Result<Value, Error> {
-    Err(Error::new(ErrorKind::InvalidOperation, message).with_source(Raised))
-}
-
-/// Python's methods of strings, lists and dictionaries.
-fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
-    match (value.as_str(), name, args.first().and_then(Value::as_str)) {
-        (Some(text), "removeprefix", Some(prefix)) => Ok(text.strip_prefix(prefix).unwrap_or(text).into()),
-        (Some(text), "removesuffix", Some(suffix)) => Ok(text.strip_suffix(suffix).unwrap_or(text).into()),
-        _ => minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args),
-    }
+fn raise(state: &State, message: &Value) -> Result<Value, Error> {
+    weigh(state, message)?;
+    Err(Error::new(ErrorKind::InvalidOperation, message.to_string()).with_source(Raised))
 }
 
 /// transformers' own filter, which keeps `<` and `é` as they are. The first positional argument is `ensure_ascii` there and `indent`
 /// in plain Jinja; their types tell which was meant.
-fn tojson(value: &Value, first: Option<Value>, kwargs: Kwargs) -> Result<String, Error> {
+fn tojson(state: &State, value: &Value, first: Option<Value>, kwargs: Kwargs) -> Result<String, Error> {
     let first_is_flag = first.as_ref().is_some_and(|value| value.kind() == ValueKind::Bool);
     let (flag, indent) = if first_is_flag { (first, None) } else { (None, first) };
     let indent = indent.or(kwargs.get("indent")?).filter(|value| !value.is_none() && !value.is_undefined());
@@ -58,7 +70,9 @@ fn tojson(value: &Value, first: Option<Value>, kwargs: Kwargs) -> Result<String,
         sorted: kwargs.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
     };
     kwargs.assert_all_used()?;
-    Ok(dump(&to_json(value)?, &style))
+    weigh(state, value)?;
+    // As dear as the engine's own serialisation.
+    dump(&to_json(value)?, &style, &|bytes| charge_bytes(state, bytes.saturating_mul(16)))
 }
 
 /// `{% generation %}` marks the assistant's part for training. It means nothing here, so it becomes a condition that always holds,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::config::{TokenizerConfig, fill_in};
 use super::facts::Facts;
+use super::guard::{MAX_ID, guarded};
 use super::template::StoredTemplate;
 use super::{Files, Tokenizer, bpe, fast};
 use crate::{Error, Result};
@@ -30,16 +31,25 @@ impl Tokenizer {
         }
         let mut config = TokenizerConfig::read(files)?;
         let mut added = std::mem::take(&mut config.added);
-        let loaded = match (whole, pair) {
-            (Some(bytes), _) => fast::build(files, &bytes, added)?,
-            (None, (Some(vocab), Some(merges))) => {
-                fill_in(&mut added, files)?;
-                bpe::build(files, &vocab, &merges, added)?
-            }
-            (None, (vocab, _)) => return Err(other_half(files, vocab.is_some())),
-        };
         let template = StoredTemplate::read(files, config.chat_template.take())?;
-        let facts = Facts::new(&loaded, &config)?;
+        let file = if whole.is_some() { fast::NAME } else { bpe::VOCAB };
+        let broken = || Error::checkpoint(files.describe(file), "its parts contradict each other or those of the tokenizer's other files");
+        let (loaded, facts) = guarded(broken, || {
+            let loaded = match (whole, pair) {
+                (Some(bytes), _) => fast::build(files, &bytes, added)?,
+                (None, (Some(vocab), Some(merges))) => {
+                    fill_in(&mut added, files)?;
+                    bpe::build(files, &vocab, &merges, added)?
+                }
+                (None, (vocab, _)) => return Err(other_half(files, vocab.is_some())),
+            };
+            let facts = Facts::new(&loaded, &config)?;
+            Ok((loaded, facts))
+        })?;
+        if facts.size() > MAX_ID {
+            let message = format!("the highest token id is {}, but ids must be below {MAX_ID}", facts.size() - 1);
+            return Err(Error::checkpoint(files.describe(file), message));
+        }
         Ok(Some(Self { inner: Arc::new(loaded.inner), facts: Arc::new(facts), template: Arc::new(template) }))
     }
 }

@@ -16,8 +16,12 @@ mod decode;
 mod encode;
 mod facts;
 mod fast;
+mod guard;
 mod jinja;
+mod limits;
 mod load;
+mod metered;
+mod methods;
 mod pyjson;
 mod shield;
 mod stream;
@@ -71,5 +75,5 @@ impl std::fmt::Debug for Tokenizer {
 
 /// The one way in which an error of the `tokenizers` library becomes ours.
 fn library(error: impl std::fmt::Display) -> crate::Error {
-    crate::Error::Tokenizer(error.to_string())
+    crate::Error::Tokenizer(crate::error::one_line(error.to_string()))
 }

@@ -12,14 +12,15 @@ pub(super) struct Style {
     pub(super) sorted: bool,
 }
 
-pub(super) fn dump(value: &Value, style: &Style) -> String {
+/// `charge` is asked before an indentation or a separator is written, with its length: these can be as long as a caller likes.
+pub(super) fn dump<E>(value: &Value, style: &Style, charge: &dyn Fn(usize) -> Result<(), E>) -> Result<String, E> {
     let mut out = String::new();
-    style.value(value, 0, &mut out);
-    out
+    style.value(value, 0, &mut out, charge)?;
+    Ok(out)
 }
 
 impl Style {
-    fn value(&self, value: &Value, depth: usize, out: &mut String) {
+    fn value<E>(&self, value: &Value, depth: usize, out: &mut String, charge: &dyn Fn(usize) -> Result<(), E>) -> Result<(), E> {
         match value {
             Value::Null => out.push_str("null"),
             Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
@@ -30,30 +31,46 @@ impl Style {
             Value::Array(items) => {
                 out.push('[');
                 for (index, item) in items.iter().enumerate() {
+                    charge(self.space(depth + 1))?;
                     self.separate(index, depth + 1, out);
-                    self.value(item, depth + 1, out);
+                    self.value(item, depth + 1, out, charge)?;
                 }
                 self.line(depth, out);
                 out.push(']');
             }
-            Value::Object(map) => self.object(map, depth, out),
+            Value::Object(map) => self.object(map, depth, out, charge)?,
         }
+        Ok(())
     }
 
-    fn object(&self, map: &Map<String, Value>, depth: usize, out: &mut String) {
+    /// The most bytes that stand before an item.
+    fn space(&self, depth: usize) -> usize {
+        let indent = self.indent.as_ref().map_or(0, |indent| indent.len().saturating_mul(depth));
+        indent.saturating_add(self.between_items.len() + self.after_key.len())
+    }
+
+    fn object<E>(
+        &self,
+        map: &Map<String, Value>,
+        depth: usize,
+        out: &mut String,
+        charge: &dyn Fn(usize) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut entries: Vec<_> = map.iter().collect();
         if self.sorted {
             entries.sort_by_key(|(key, _)| *key);
         }
         out.push('{');
         for (index, (key, value)) in entries.into_iter().enumerate() {
+            charge(self.space(depth + 1))?;
             self.separate(index, depth + 1, out);
             self.string(key, out);
             out.push_str(&self.after_key);
-            self.value(value, depth + 1, out);
+            self.value(value, depth + 1, out, charge)?;
         }
         self.line(depth, out);
         out.push('}');
+        Ok(())
     }
 
     fn separate(&self, index: usize, depth: usize, out: &mut String) {
@@ -104,6 +121,10 @@ fn python_number(number: &Number) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    fn dump(value: &Value, style: &Style) -> String {
+        super::dump(value, style, &|_| Ok::<_, std::convert::Infallible>(())).unwrap_or_else(|never| match never {})
+    }
 
     fn style(indent: Option<&str>) -> Style {
         let between = if indent.is_some() { "," } else { ", " };

@@ -1,12 +1,15 @@
 //! Chat templates: where they are, how they are run, and what their errors say.
 
 use std::error::Error as _;
+use std::thread::Builder;
 
-use minijinja::Environment;
+use minijinja::{Environment, ErrorKind};
 use serde_json::{Map, Value};
 
 use super::Files;
-use super::jinja::{Raised, environment, without_generation_tags};
+use super::jinja::{Raised, environment, syntax, without_generation_tags};
+use super::limits::{Bounded, Exceeded, FUEL, MAX_SOURCE, STACK};
+use super::metered::metered;
 use super::values::map_to_jinja;
 use crate::{Error, Result};
 
@@ -23,8 +26,10 @@ impl ChatTemplate {
     /// Compiles a template; a malformed one is an error that names the line.
     pub fn new(source: impl Into<String>) -> Result<Self> {
         let source = source.into();
-        let mut environment = environment().map_err(|error| explain(&error))?;
-        environment.add_template_owned(NAME, without_generation_tags(&source)).map_err(|error| explain(&error))?;
+        if source.len() > MAX_SOURCE {
+            return Err(Error::Template(format!("it has {} bytes, but at most {MAX_SOURCE} are read", source.len())));
+        }
+        let environment = aside(|| compiled(&source))?;
         Ok(Self { source, environment })
     }
 
@@ -33,20 +38,56 @@ impl ChatTemplate {
         &self.source
     }
 
-    /// Runs the template with these variables.
+    /// Runs the template with these variables. What it may cost is bounded: the work, the length of the prompt, the nesting.
     pub fn render(&self, variables: &Map<String, Value>) -> Result<String> {
-        let template = self.environment.get_template(NAME).map_err(|error| explain(&error))?;
-        template.render(map_to_jinja(variables)).map_err(|error| explain(&error))
+        aside(|| self.run(variables))
+    }
+
+    fn run(&self, variables: &Map<String, Value>) -> Result<String, minijinja::Error> {
+        let mut output = Bounded::default();
+        self.environment.get_template(NAME)?.render_captured_to(map_to_jinja(variables), &mut output)?;
+        String::from_utf8(output.0).map_err(|error| minijinja::Error::new(ErrorKind::WriteFailure, error.to_string()))
     }
 }
 
-/// "line 3: ...". What a template raises is its own sentence and stands alone.
+/// Works on a stack of its own, which is large enough for whatever the limits let through.
+fn aside<T: Send>(work: impl FnOnce() -> Result<T, minijinja::Error> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = Builder::new().name("chat template".to_owned()).stack_size(STACK);
+        let thread = thread.spawn_scoped(scope, || work().map_err(|error| explain(&error)));
+        let thread = thread.map_err(|error| Error::Template(format!("no thread can be started to run it: {error}")))?;
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(Error::Template("the template engine failed at something that it does not support".to_owned())))
+    })
+}
+
+fn compiled(source: &str) -> Result<Environment<'static>, minijinja::Error> {
+    let mut environment = environment()?;
+    environment.add_template_owned(NAME, metered(&without_generation_tags(source), NAME, syntax()?)?)?;
+    Ok(environment)
+}
+
+/// Characters of an error's own words: a template can raise any text.
+const MAX_WORDS: usize = 1000;
+
+/// "line 3: ...". What a template raises is its own sentence and stands alone, and so does a limit.
 fn explain(error: &minijinja::Error) -> Error {
-    let raised = error.source().is_some_and(|source| source.is::<Raised>());
-    let what = match error.detail() {
-        Some(detail) if raised => detail.to_owned(),
-        Some(detail) => format!("{}: {detail}", error.kind()),
-        None => error.kind().to_string(),
+    let cause = error.source();
+    let limit = cause.and_then(|cause| match cause.downcast_ref::<std::io::Error>() {
+        Some(error) => error.get_ref()?.downcast_ref::<Exceeded>(),
+        None => cause.downcast_ref(),
+    });
+    let what = match (error.detail(), limit) {
+        (_, Some(limit)) => limit.to_string(),
+        (None, None) if error.kind() == ErrorKind::OutOfFuel => format!("the template does more work than its limit of {FUEL} steps"),
+        (Some(detail), None) if cause.is_some_and(|cause| cause.is::<Raised>()) => detail.to_owned(),
+        (Some(detail), None) => format!("{}: {detail}", error.kind()),
+        (None, None) => error.kind().to_string(),
+    };
+    let what = match what.char_indices().nth(MAX_WORDS) {
+        Some((end, _)) => format!("{}...", what.get(..end).unwrap_or_default()),
+        None => what,
     };
     Error::Template(match error.line() {
         Some(line) => format!("line {line}: {what}"),

@@ -1,0 +1,43 @@
+//! Problems as requests.
+
+use dlmrs::tokenizer::{ChatOptions, Message, Specials};
+use dlmrs::{Decoding, Llm, Request, SamplingParams};
+use dlmrs_tasks::Task;
+
+use super::problems::Asked;
+use crate::args::EvalArgs;
+use crate::failure::Failure;
+
+/// What the user asks of sampling; what is not said is the task's own.
+pub(super) fn params(args: &EvalArgs, task: &dyn Task) -> SamplingParams {
+    let (given, own) = (args.sampling.params(), task.prompting());
+    let stop = match given.stop.is_empty() {
+        true => own.stop.iter().map(|stop| (*stop).to_string()).collect(),
+        false => given.stop,
+    };
+    let max_tokens = args.sampling.max_tokens.unwrap_or(own.max_tokens);
+    SamplingParams { max_tokens, stop, seed: Some(given.seed.unwrap_or(0)), ..given }
+}
+
+/// Whether prompts are turns of a chat.
+pub(super) fn is_chat(args: &EvalArgs, llm: &Llm) -> Result<bool, Failure> {
+    let has_template = llm.require_tokenizer()?.chat_template().is_some();
+    Ok(!args.raw && (args.chat || args.system.is_some() || has_template))
+}
+
+/// A problem as the engine takes it.
+pub(super) fn request(asked: &Asked, llm: &Llm, args: &EvalArgs, params: &SamplingParams, decoding: &Decoding) -> Result<Request, Failure> {
+    let tokenizer = llm.require_tokenizer()?;
+    let prompt = match is_chat(args, llm)? {
+        false => tokenizer.encode(&asked.prompt, Specials::AsText),
+        true => {
+            let system = args.system.as_ref().map(|system| Message::new("system", system));
+            let messages: Vec<Message> = system.into_iter().chain([Message::new("user", &asked.prompt)]).collect();
+            tokenizer.encode_chat(&messages, &ChatOptions::default(), Specials::AsText)
+        }
+    };
+    let prompt = prompt.map_err(|error| Failure::at(&asked.place, error))?;
+    // Noise depends on seed and position: with one seed for all, the same places of all answers would draw the same noise.
+    let seed = params.seed.map(|seed| seed.wrapping_add(asked.index as u64));
+    Ok(Request { prompt, params: SamplingParams { seed, ..params.clone() }, decoding: Some(decoding.clone()) })
+}
