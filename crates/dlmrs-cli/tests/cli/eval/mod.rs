@@ -14,7 +14,7 @@ use crate::common::objects;
 
 /// The records of the built-in word problems, in order.
 fn records(count: usize) -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/word_problems.jsonl");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dlmrs-tasks/data/word_problems.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().take(count).map(|line| serde_json::from_str(line).unwrap()).collect()
 }
