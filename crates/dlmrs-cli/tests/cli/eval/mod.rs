@@ -14,7 +14,7 @@ use crate::common::objects;
 
 /// The records of the built-in word problems, in order.
 fn records(count: usize) -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/word_problems.jsonl");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dlmrs-tasks/data/word_problems.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().take(count).map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -49,4 +49,11 @@ fn timeless(folder: &Path) -> Vec<Value> {
 
 fn json(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Numbers that went through JSON may differ in the last bit.
+#[track_caller]
+fn near(found: &Value, wanted: f64) {
+    let found = found.as_f64().unwrap();
+    assert!((found - wanted).abs() <= 1e-12 * wanted.abs(), "{found} is not {wanted}");
 }
