@@ -47,10 +47,12 @@ pub(crate) fn run(args: &EvalArgs, console: &mut Console<'_>, interrupt: &dyn Fn
 
     let llm = console.load(model, &args.load.options()?, &args.overrides.overrides(), interrupt)?;
     let decoding = args.decoding.decoding(&llm)?;
-    let params = requests::params(args, problems.task);
+    let params = requests::params(args, problems.task)?;
     let request = |asked| requests::request(asked, &llm, args, &params, &decoding);
     let mut requests: Vec<Request> = problems.asked.iter().map(request).collect::<Result<_, _>>()?;
     let places: Vec<&str> = problems.asked.iter().map(|asked| asked.place.as_str()).collect();
+    // Settings that are wrong for every problem are told without the place of the first.
+    batch::check(&llm, &requests::probe(&requests), &[])?;
     batch::check(&llm, &requests, &places)?;
 
     let mut outcomes = match (&mut results, &args.out) {
@@ -116,7 +118,13 @@ pub(crate) fn run(args: &EvalArgs, console: &mut Console<'_>, interrupt: &dyn Fn
         }
         false => summary.text() + &comparison.map(|comparison| comparison.text()).unwrap_or_default(),
     };
-    Ok(console.print(&text)?)
+    console.print(&text)?;
+    match outcomes.iter().find_map(|outcome| outcome.error.as_ref()) {
+        Some(error) if outcomes.iter().all(|outcome| outcome.error.is_some()) => {
+            Err(Failure::Said(format!("no problem got an answer; the first one's error is: {error}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The tasks, and what they need.

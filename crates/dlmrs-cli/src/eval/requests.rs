@@ -9,14 +9,23 @@ use crate::args::EvalArgs;
 use crate::failure::Failure;
 
 /// What the user asks of sampling; what is not said is the task's own.
-pub(super) fn params(args: &EvalArgs, task: &dyn Task) -> SamplingParams {
+pub(super) fn params(args: &EvalArgs, task: &dyn Task) -> Result<SamplingParams, Failure> {
     let (given, own) = (args.sampling.params(), task.prompting());
     let stop = match given.stop.is_empty() {
         true => own.stop.iter().map(|stop| (*stop).to_string()).collect(),
         false => given.stop,
     };
     let max_tokens = args.sampling.max_tokens.unwrap_or(own.max_tokens);
-    SamplingParams { max_tokens, stop, seed: Some(given.seed.unwrap_or(0)), ..given }
+    if max_tokens == 0 {
+        return Err(Failure::Said("max_tokens: is 0, so there would be no answers; at least 1 is needed".into()));
+    }
+    Ok(SamplingParams { max_tokens, stop, seed: Some(given.seed.unwrap_or(0)), ..given })
+}
+
+/// A request that is wrong only if all are.
+pub(super) fn probe(requests: &[Request]) -> Vec<Request> {
+    let shortest = |request: &Request| Request { prompt: request.prompt.iter().take(1).copied().collect(), ..request.clone() };
+    requests.first().map(shortest).into_iter().collect()
 }
 
 /// Whether prompts are turns of a chat.

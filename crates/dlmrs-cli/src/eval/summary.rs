@@ -156,5 +156,5 @@ fn with_total(counts: &BTreeMap<String, usize>) -> Value {
 
 fn counts(counts: &BTreeMap<String, usize>) -> String {
     let kinds: Vec<String> = counts.iter().filter(|(_, count)| **count > 0).map(|(kind, count)| format!("{count} {kind}")).collect();
-    format!("{} ({})", total(counts), kinds.join(", "))
+    if kinds.is_empty() { "0".into() } else { format!("{} ({})", total(counts), kinds.join(", ")) }
 }

@@ -50,3 +50,10 @@ fn timeless(folder: &Path) -> Vec<Value> {
 fn json(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
+
+/// Numbers that went through JSON may differ in the last bit.
+#[track_caller]
+fn near(found: &Value, wanted: f64) {
+    let found = found.as_f64().unwrap();
+    assert!((found - wanted).abs() <= 1e-12 * wanted.abs(), "{found} is not {wanted}");
+}
