@@ -7,6 +7,10 @@ use clap::Args;
 use super::{DecodingArgs, LoadArgs, OverrideArgs, SamplingArgs, TemplateArgs};
 
 const EXAMPLES: &str = "\
+On a terminal the text appears as it becomes final. Elsewhere each line of standard input is a message, and the answers are \
+printed one after the other. A backslash at the end of a line continues the message on the next line. Lines that begin with a \
+slash are commands: /help lists them.
+
 Examples:
   dlmrs chat tiny-sdar                   type a message; /help lists the commands
   dlmrs chat ./SDAR-1.7B-Chat --watch    see the canvas fill while it answers
@@ -17,14 +21,10 @@ Examples:
       where each line of messages.txt is a message or a command such as /reset";
 
 /// Talk with a model
-///
-/// On a terminal, the text appears as it becomes final. Elsewhere each line of standard input is a message, and the answers are printed
-/// one after the other. A backslash at the end of a line continues the message on the next line. Lines that begin with a slash are
-/// commands: /help lists them.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 // An answer in a conversation may think first.
-#[command(mut_arg("max_tokens", |arg| arg.default_value("512")))]
+#[command(mut_arg("max_tokens", |arg| arg.default_value("512").help("At most this many tokens in an answer")))]
 pub(crate) struct ChatArgs {
     /// A model folder (config.json, *.safetensors, tokenizer files), or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
     pub(crate) model: String,

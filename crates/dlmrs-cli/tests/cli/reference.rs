@@ -10,7 +10,7 @@ fn help(command: &[&str]) -> String {
     // Without a terminal this is the width, whoever runs the test.
     let run: Run = dlmrs(&[command, &["--help"]].concat()).env("COLUMNS", "100").output().unwrap().into();
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
-    run.out
+    run.out.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 /// The names under "Commands:".

@@ -1,6 +1,6 @@
 //! Ends that are not the command's own: a reader that goes away, and Ctrl-C.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,13 @@ const LONG: [&str; 9] =
 
 pub(crate) fn spawn(args: &[&str]) -> Child {
     dlmrs(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// With input, which a command need not read.
+fn spawn_with(args: &[&str], input: &[u8]) -> Child {
+    let mut child = dlmrs(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child
 }
 
 /// Waits for the end and gives the exit code and what was said.
@@ -34,8 +41,16 @@ pub(crate) fn end(mut child: Child) -> (Option<i32>, String) {
 
 #[test]
 fn a_closed_pipe_ends_quietly() {
-    for args in [&["inspect", "tiny-sdar"][..], &["demo", "--problems", "4"], &["generate", "--help"], &LONG] {
-        let mut child = spawn(args);
+    for args in [
+        &["inspect", "tiny-sdar"][..],
+        &["demo", "--problems", "4"],
+        &["generate", "--help"],
+        &["completions", "bash"],
+        &["chat", "tiny-sdar"],
+        &["chat", "tiny-sdar", "--json"],
+        &LONG,
+    ] {
+        let mut child = spawn_with(args, format!("{PROBLEM}\n{PROBLEM}\n").as_bytes());
         drop(child.stdout.take());
         assert_eq!(end(child), (Some(0), String::new()), "{args:?}");
     }
@@ -49,24 +64,27 @@ pub(crate) fn interrupt(child: &Child) {
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_long_answer() {
-    let mut child = spawn(&LONG);
-    let mut first = [0];
-    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
-    interrupt(&child);
-    assert_eq!(end(child), (Some(130), String::new()));
+    let chat = [&["chat"][..], &LONG[1..2], &LONG[3..]].concat();
+    for mut child in [spawn(&LONG), spawn_with(&chat, format!("{PROBLEM}\n{PROBLEM}\n").as_bytes())] {
+        let mut first = [0];
+        child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+        interrupt(&child);
+        assert_eq!(end(child), (Some(130), String::new()));
+    }
 }
 
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_wait_for_input() {
-    let mut child = dlmrs(&["generate", "tiny-sdar", "--prompt-file", "-"]);
-    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let stdin = child.stdin.take();
-    // The handler is the first thing that the command sets up; a signal before that ends it by the signal.
-    std::thread::sleep(Duration::from_millis(500));
-    interrupt(&child);
-    let (code, said) = end(child);
-    assert!(matches!(code, Some(130) | None), "{code:?}");
-    assert_eq!(said, "");
-    drop(stdin);
+    for args in [&["generate", "tiny-sdar", "--prompt-file", "-"][..], &["chat", "tiny-sdar"]] {
+        let mut child = dlmrs(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdin = child.stdin.take();
+        // The handler is the first thing that the command sets up; a signal before that ends it by the signal.
+        std::thread::sleep(Duration::from_millis(500));
+        interrupt(&child);
+        let (code, said) = end(child);
+        assert!(matches!(code, Some(130) | None), "{code:?}");
+        assert_eq!(said, "");
+        drop(stdin);
+    }
 }
