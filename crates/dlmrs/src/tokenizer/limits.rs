@@ -12,6 +12,8 @@ use minijinja::{Error, ErrorKind, State, filters};
 
 /// Bytes of a template; the longest published ones have some 20,000.
 pub(super) const MAX_SOURCE: usize = 256 << 10;
+/// Templates of one checkpoint; published ones have up to three.
+pub(super) const MAX_NAMED: usize = 32;
 /// One unit pays for an instruction or for 64 bytes. A conversation of 1,000 messages of
 /// 2,000 bytes takes 350,000 with SDAR's template.
 pub(super) const FUEL: u64 = 4_000_000;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::Files;
 use super::jinja::{Raised, environment, syntax, without_generation_tags};
-use super::limits::{Bounded, Exceeded, FUEL, MAX_SOURCE, STACK};
+use super::limits::{Bounded, Exceeded, FUEL, MAX_NAMED, MAX_SOURCE, STACK};
 use super::metered::metered;
 use super::values::map_to_jinja;
 use crate::{Error, Result};
@@ -113,6 +113,9 @@ impl StoredTemplate {
         match entry {
             None => Ok(Self::default()),
             Some(Value::String(source)) => Ok(Self::named([("default".to_owned(), source)])),
+            Some(Value::Array(list)) if list.len() > MAX_NAMED => {
+                Err(Error::checkpoint(&file, format!("chat_template lists {} templates, but at most {MAX_NAMED} are read", list.len())))
+            }
             Some(Value::Array(list)) => {
                 let text = |item: &Value, key: &str| item.get(key).and_then(Value::as_str).map(str::to_owned);
                 let pairs: Option<Vec<_>> = list.iter().map(|item| Some((text(item, "name")?, text(item, "template")?))).collect();

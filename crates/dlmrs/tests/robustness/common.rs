@@ -1,7 +1,7 @@
 //! How a property is tried, and what must hold for every error.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dlmrs::Error;
 use peak_alloc::PeakAlloc;
@@ -24,10 +24,17 @@ pub(crate) fn tried<S: Strategy>(strategy: S, test: impl Fn(S::Value) -> TestCas
     }
 }
 
-/// The result, and how far the allocations rose above what was there before. The allocator sees every thread, so one at a time.
-pub(crate) fn measured<T>(work: impl FnOnce() -> T) -> (T, usize) {
+/// Held by each test from beginning to end, as the allocator sees every thread.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // A panic that the library under test catches may print itself, but a backtrace would take 50 MB.
+    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
+    one
+}
+
+/// The result, and how far the allocations rose above what was there before.
+pub(crate) fn measured<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = ALLOCATOR.current_usage();
     ALLOCATOR.reset_peak_usage();
     let result = work();

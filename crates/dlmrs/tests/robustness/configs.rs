@@ -6,7 +6,7 @@ use dlmrs::{Llm, LoadOptions, Overrides};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::common::{CHECKPOINTS, at, is_sentence, measured, tried};
+use crate::common::{CHECKPOINTS, alone, at, is_sentence, measured, tried};
 use crate::mutations::{edited, edits, slipped, slips};
 
 /// What a reader may allocate for a config, whatever it says: some of it per byte, the rest for names and shapes of 1,024 layers.
@@ -19,6 +19,7 @@ fn read(checkpoint: &str, name: &str) -> Value {
 
 #[test]
 fn changed_configs_are_read_or_refused() {
+    let _alone = alone();
     let folders: Vec<_> = CHECKPOINTS
         .iter()
         .map(|checkpoint| {
@@ -55,6 +56,7 @@ fn changed_configs_are_read_or_refused() {
 
 #[test]
 fn deep_json_is_refused() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     for text in ["[".repeat(1 << 20), "{\"a\":".repeat(1 << 20), format!("{{\"x\": {}1{}}}", "[".repeat(200), "]".repeat(200))] {
         fs::write(folder.path().join("config.json"), &text).unwrap();

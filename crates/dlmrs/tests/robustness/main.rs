@@ -2,7 +2,7 @@
 //! sentence that names the file; it never panics, and what it allocates is bounded by the size of what it reads.
 //!
 //! Each property is tried [`common::TRIES`] times from a fixed seed; `PROPTEST_CASES` sets another number.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // tests
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)] // tests
 
 mod common;
 mod configs;

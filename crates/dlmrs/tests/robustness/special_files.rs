@@ -9,7 +9,7 @@ use std::process::Command;
 use dlmrs::{Llm, Overrides};
 use tempfile::TempDir;
 
-use crate::common::{at, is_sentence, measured};
+use crate::common::{alone, at, is_sentence, measured};
 
 const NAMES: [&str; 9] = [
     "config.json",
@@ -54,32 +54,38 @@ fn refused(make: impl Fn(&Path), why: &[&str]) {
 /// Nobody writes into it, so opening it would wait for ever.
 #[test]
 fn a_pipe() {
+    let _alone = alone();
     refused(|path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success()), &["is not a regular file"]);
 }
 
 #[test]
 fn a_folder() {
+    let _alone = alone();
     refused(|path| fs::create_dir(path).unwrap(), &["is not a regular file"]);
 }
 
 #[test]
 fn an_endless_device() {
+    let _alone = alone();
     refused(|path| symlink("/dev/zero", path).unwrap(), &["is not a regular file"]);
 }
 
 #[test]
 fn a_link_to_itself() {
+    let _alone = alone();
     refused(|path| symlink(path, path).unwrap(), &["symbolic link"]);
 }
 
 /// A terabyte of nothing; the weights are mapped, which costs nothing either.
 #[test]
 fn a_huge_file() {
+    let _alone = alone();
     refused(|path| File::create(path).unwrap().set_len(1 << 40).unwrap(), &["no such file has more than", "header"]);
 }
 
 #[test]
 fn links_are_followed() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     for file in ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
         symlink(at("bundled/tiny-sdar-draft").join(file), folder.path().join(file)).unwrap();

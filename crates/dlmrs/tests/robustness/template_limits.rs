@@ -4,7 +4,7 @@ use dlmrs::Error;
 use dlmrs::tokenizer::ChatTemplate;
 use serde_json::{Map, Value, json};
 
-use crate::common::{at, measured};
+use crate::common::{alone, at, measured};
 
 /// What fuel pays for, and what the engine needs beside.
 const MEMORY: usize = 400 << 20;
@@ -29,6 +29,7 @@ const NESTING: &str = "nested deeper than 64 levels";
 
 #[test]
 fn endless_loops_and_recursions() {
+    let _alone = alone();
     for (source, limit) in [
         ("{% for i in range(10**9) %}{% endfor %}", "range has too many elements"),
         ("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", WORK),
@@ -42,6 +43,7 @@ fn endless_loops_and_recursions() {
 
 #[test]
 fn long_strings() {
+    let _alone = alone();
     for source in [
         "{{ 'x' * 10**9 }}",
         "{% set ns = namespace(s='x') %}{% for i in range(40) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s }}",
@@ -71,6 +73,7 @@ fn long_strings() {
 
 #[test]
 fn slow_searches() {
+    let _alone = alone();
     for source in [
         "{% set a = 'x' * 1000000 %}{{ a.strip(('y' * 1000000) ~ 'x') }}",
         "{% set a = 'x' * 1000000 %}{{ a | trim(('y' * 1000000) ~ 'x') }}",
@@ -85,6 +88,7 @@ fn slow_searches() {
 /// Forty levels of a list that holds the one before twice: small to keep, endless to walk through.
 #[test]
 fn lists_that_hold_each_other_many_times() {
+    let _alone = alone();
     let twice = "{% set ns = namespace(s=[1], t=[1]) %}{% for i in range(40) %}{% set ns.s = [ns.s, ns.s] %}{% set ns.t = [ns.t, ns.t] %}{% endfor %}";
     for end in [
         "{{ ns.s }}",
@@ -124,6 +128,7 @@ fn lists_that_hold_each_other_many_times() {
 
 #[test]
 fn long_lists() {
+    let _alone = alone();
     let grow = |step: &str| {
         format!("{{% set ns = namespace(s=[1]) %}}{{% for i in range(60) %}}{{% set ns.s = {step} %}}{{% endfor %}}{{{{ ns.s | length }}}}")
     };
@@ -140,6 +145,7 @@ fn long_lists() {
 /// Dropping a value takes stack for each level, and so does compiling a long sum.
 #[test]
 fn deep_values_and_long_sums() {
+    let _alone = alone();
     let nest = |step: &str, times: usize, end: &str| {
         let loops = format!("{{% for i in range(100000) %}}{{% set ns.s = {step} %}}{{% endfor %}}").repeat(times);
         format!("{{% set ns = namespace(s=1) %}}{loops}{end}")
@@ -181,6 +187,7 @@ fn long_conversation(messages: usize) -> Map<String, Value> {
 
 #[test]
 fn a_thousand_messages_pass_through_real_templates() {
+    let _alone = alone();
     let conversation = long_conversation(1000);
     let real = std::fs::read_to_string(at("../../tests/data/sdar-tokenizer/chat_template.jinja")).unwrap();
     let config: Value = serde_json::from_slice(&std::fs::read(at("bundled/tiny-sdar/tokenizer_config.json")).unwrap()).unwrap();
@@ -197,6 +204,7 @@ fn a_thousand_messages_pass_through_real_templates() {
 /// What is put into the source shows nowhere.
 #[test]
 fn prices_change_no_result() {
+    let _alone = alone();
     for (source, expected) in [
         ("{{ [1, 2, 3][::-1][0] }}{{ 'abc'[1:] ~ (1 + 2) }}", "3bc3"),
         ("{% set a, b = 1, [2] %}{{ a }}{{ b }}{% set t = (1, 2) %}{{ t }}{{ 3 if (t == (1, 2)) else 4 }}", "1[2](1, 2)3"),

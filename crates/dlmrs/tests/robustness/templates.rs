@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::common::{at, measured, tried};
+use crate::common::{alone, at, measured, tried};
 use crate::mutations::{Slip, slipped};
 
 /// What fuel pays for, and what the engine needs beside.
@@ -168,6 +168,7 @@ fn rendered(source: &str, variables: &Value) -> Option<String> {
 
 #[test]
 fn random_templates_are_rendered_or_refused() {
+    let _alone = alone();
     let variables = variables();
     let good = std::cell::Cell::new(0);
     tried(template(), |source| {
@@ -179,6 +180,7 @@ fn random_templates_are_rendered_or_refused() {
 
 #[test]
 fn real_templates_with_wrong_bytes_are_rendered_or_refused() {
+    let _alone = alone();
     let variables = variables();
     let real = std::fs::read(at("../../tests/data/sdar-tokenizer/chat_template.jinja")).unwrap();
     assert!(rendered(std::str::from_utf8(&real).unwrap(), &json!({"messages": [{"role": "user", "content": "x"}]})).is_some());

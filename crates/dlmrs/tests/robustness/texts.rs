@@ -7,7 +7,7 @@ use dlmrs::tokenizer::{ChatOptions, Message, Specials, Tokenizer};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::common::{at, is_sentence, measured, tried};
+use crate::common::{alone, at, is_sentence, measured, tried};
 
 const MEMORY: usize = 4 << 20;
 
@@ -21,6 +21,7 @@ fn tokenizers() -> &'static [Tokenizer; 2] {
 
 #[test]
 fn any_text_is_encoded() {
+    let _alone = alone();
     let part = prop_oneof![
         any::<String>(),
         "\\PC{0,30}",
@@ -46,6 +47,7 @@ fn any_text_is_encoded() {
 
 #[test]
 fn any_ids_are_decoded_or_refused() {
+    let _alone = alone();
     let id = prop_oneof![3 => 0_u32..700, 3 => 0_u32..152_000, 1 => any::<u32>()];
     tried((vec(id, 0..40), any::<bool>(), 1_usize..5), |(ids, skip, size)| {
         for tokenizer in tokenizers() {

@@ -8,7 +8,7 @@ use dlmrs::tokenizer::{ChatOptions, Files, Message, Specials, Tokenizer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::common::{at, is_sentence, measured, tried};
+use crate::common::{alone, at, is_sentence, measured, tried};
 use crate::mutations::{Edit, Slip, edited, edits, slipped, slips};
 
 /// For tables that are made whatever a file holds, and for texts and ids.
@@ -168,11 +168,13 @@ fn tried_on(bases: Vec<Made>) {
 
 #[test]
 fn changed_files_of_the_bundled_tokenizer() {
+    let _alone = alone();
     tried_on(vec![bundled()]);
 }
 
 #[test]
 fn changed_files_of_small_tokenizers() {
+    let _alone = alone();
     tried_on(zoo().into_iter().chain([pair(), pair()]).collect());
 }
 
@@ -193,6 +195,7 @@ fn set(made: Made, pointer: &str, value: Value) -> Made {
 /// The library counts on from the highest id, and panicked or began at 0 again.
 #[test]
 fn ids_beyond_any_vocabulary_are_refused() {
+    let _alone = alone();
     for id in [4_u64 << 20, u64::from(u32::MAX)] {
         let config = json!({"added_tokens_decoder": {(id.to_string()): {"content": "<m>"}}});
         assert!(error(&pair().with("tokenizer_config.json", config)).contains("made/tokenizer_config.json: added_tokens_decoder"));
@@ -206,6 +209,7 @@ fn ids_beyond_any_vocabulary_are_refused() {
 /// Each of 40 replacements doubles the text.
 #[test]
 fn steps_that_blow_a_text_up_are_refused() {
+    let _alone = alone();
     let double = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"});
     let normalizer = json!({"type": "Sequence", "normalizers": vec![double.clone(); 40]});
     assert!(error(&set(zoo().remove(0), "/normalizer", normalizer)).starts_with("made/tokenizer.json: normalizer can make a text"));
@@ -219,6 +223,7 @@ fn steps_that_blow_a_text_up_are_refused() {
 /// The library would cut "é" in half and take the rest for text.
 #[test]
 fn a_prefix_that_cuts_characters_is_refused() {
+    let _alone = alone();
     let made = set(zoo().remove(0), "/model/vocab/é", json!(8));
     let made = set(set(made, "/model/merges", json!([["a", "é"]])), "/model/continuing_subword_prefix", json!("#"));
     assert!(error(&made).contains("continuing_subword_prefix"), "{}", error(&made));
@@ -227,6 +232,7 @@ fn a_prefix_that_cuts_characters_is_refused() {
 /// The library panics in these, at loading and at use.
 #[test]
 fn what_the_library_panics_at_is_an_error() {
+    let _alone = alone();
     let merge = set(zoo().remove(0), "/model/merges", json!([["a", "▁a"]]));
     assert!(error(&merge).starts_with("made/tokenizer.json: "));
     let precompiled = json!({"type": "Precompiled", "precompiled_charsmap": "AAAA"});
@@ -246,14 +252,27 @@ fn what_the_library_panics_at_is_an_error() {
 /// Looking each added token up among all the others took 20 seconds for 100,000.
 #[test]
 fn many_added_tokens_are_no_trouble() {
+    let _alone = alone();
     let many: serde_json::Map<String, Value> = (0..100_000).map(|i| (format!("<{i}>"), json!(i + 20))).collect();
     let tokenizer = Tokenizer::from_files(&pair().with("added_tokens.json", Value::from(many))).unwrap().unwrap();
     assert_eq!(tokenizer.encode("<99999>", Specials::Parse).unwrap(), [100_019]);
 }
 
+#[test]
+fn many_named_templates_are_refused() {
+    let _alone = alone();
+    let one = json!({"name": "default", "template": "x"});
+    let config = |n: usize| json!({"chat_template": vec![one.clone(); n]});
+    assert!(Tokenizer::from_files(&pair().with("tokenizer_config.json", config(32))).is_ok());
+    assert!(
+        error(&pair().with("tokenizer_config.json", config(33))).contains("made/tokenizer_config.json: chat_template lists 33 templates")
+    );
+}
+
 /// An error shows a part of what it found, and on one line.
 #[test]
 fn messages_stay_short() {
+    let _alone = alone();
     let long = "x\n".repeat(1_000_000);
     for made in [
         pair().with("merges.txt", &long),

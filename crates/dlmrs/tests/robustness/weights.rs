@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::common::{at, is_sentence, measured, tried};
+use crate::common::{alone, at, is_sentence, measured, tried};
 use crate::mutations::{edited, edits, slipped, slips};
 
 const FILE: &str = "model.safetensors";
@@ -53,6 +53,7 @@ fn open(folder: &Path, names: &[String], input: usize) {
 
 #[test]
 fn changed_headers_are_read_or_refused() {
+    let _alone = alone();
     let (folder, header, data) = parts();
     let names: Vec<String> = header.as_object().unwrap().keys().cloned().collect();
     let lie = prop_oneof![4 => Just(0_i64), 1 => -200_i64..200, 1 => any::<i64>()];
@@ -70,6 +71,7 @@ fn changed_headers_are_read_or_refused() {
 /// Offsets and shapes that a careless reader would add, multiply or allocate.
 #[test]
 fn headers_that_lie_about_sizes() {
+    let _alone = alone();
     let (folder, header, data) = parts();
     let first = header.as_object().unwrap().keys().find(|name| *name != "__metadata__").unwrap().clone();
     let huge = [json!(0), json!(1), json!(1_u64 << 32), json!(1_u64 << 62), json!(u64::MAX), json!(u64::MAX - 1), json!(-1), json!(0.5)];
@@ -90,6 +92,7 @@ fn headers_that_lie_about_sizes() {
 
 #[test]
 fn cut_at_every_byte_of_the_header() {
+    let _alone = alone();
     let (folder, header, data) = parts();
     let text = header.to_string().into_bytes();
     let whole = file(text.len() as u64, &text, &data);
@@ -106,6 +109,7 @@ fn cut_at_every_byte_of_the_header() {
 
 #[test]
 fn changed_indexes_are_read_or_refused() {
+    let _alone = alone();
     let (folder, header, data) = parts();
     let names: Vec<String> = header.as_object().unwrap().keys().cloned().collect();
     let text = header.to_string().into_bytes();

@@ -166,7 +166,8 @@ fn complete(config: &Path) -> Option<PathBuf> {
 
 /// The files that an index names. What is wrong with an index is said when the weights are opened.
 fn shards(index: &Path) -> BTreeSet<String> {
-    let index: Value = fs::read(index).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let bytes = Folder::Disk(folder_of(index)).read(INDEX).ok().flatten();
+    let index: Value = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
     let files = index.get("weight_map").and_then(Value::as_object).into_iter().flat_map(|map| map.values());
     files.filter_map(Value::as_str).filter(|name| plain_name(name)).map(str::to_string).collect()
 }
