@@ -71,12 +71,12 @@ impl Shots {
 
 fn needs_data(args: &EvalArgs, task: &dyn Task, wanted: usize) -> String {
     let asked = match args.shots {
-        Some(_) => format!("--shots {wanted}"),
-        None => format!("{} is asked with {wanted} worked examples, which", task.name()),
+        Some(_) => format!("--shots {wanted} needs worked examples"),
+        None => format!("{} is asked with {wanted} worked examples", task.name()),
     };
     let own = match &args.data {
         Some(file) => format!(" (or, to take the data's own first records, --shots-data {file} --offset {wanted})"),
         None => String::new(),
     };
-    format!("{asked} needs worked examples: give their file with --shots-data{own}; --shots 0 asks without")
+    format!("{asked}: give their file with --shots-data{own}; --shots 0 asks without")
 }
