@@ -18,6 +18,7 @@ mod messages;
 mod screen;
 
 use std::ffi::OsString;
+use std::io::Write;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -32,9 +33,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help that nobody reads is no failure.
-            let _ = error.print();
-            return error.exit_code();
+            return match error.print().and_then(|()| std::io::stdout().flush()) {
+                // Help that nobody reads is no failure.
+                Err(failure) if failure.kind() != std::io::ErrorKind::BrokenPipe => 1,
+                _ => error.exit_code(),
+            };
         }
     };
     let interrupt = &ctrl_c::asked;

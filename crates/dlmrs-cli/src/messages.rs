@@ -14,8 +14,9 @@ pub(crate) fn from_json(value: Value) -> Result<Message, String> {
             fields.insert("content".into(), other);
             String::new()
         }
-        None if fields.is_empty() => return Err("a message has no \"content\"".into()),
-        None => String::new(),
+        // An assistant's turn may hold nothing else.
+        None if fields.contains_key("tool_calls") => String::new(),
+        None => return Err("a message has no \"content\"".into()),
     };
     let extra: Map<String, Value> = fields;
     Ok(Message { extra, ..Message::new(role, content) })

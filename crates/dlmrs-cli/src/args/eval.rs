@@ -24,7 +24,7 @@ pub(crate) struct EvalArgs {
     #[arg(required_unless_present = "list_tasks")]
     pub(crate) model: Option<String>,
     /// Say which tasks there are, what data they need and where those are published
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub(crate) list_tasks: bool,
     /// How the data are read, asked and judged [default: word_problems]
     #[arg(long, value_name = "NAME")]

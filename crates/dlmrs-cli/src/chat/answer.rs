@@ -101,7 +101,8 @@ impl Answers<'_> {
 pub(super) fn too_long(error: dlmrs::Error) -> Failure {
     match error {
         dlmrs::Error::Input { name, message } if name == "prompt" => Failure::Said(format!(
-            "the conversation no longer fits the model: it {message}; a shorter message may fit, and /reset begins a new conversation"
+            "the conversation no longer fits the model: it {message}; a shorter message may fit, /reset begins a new \
+             conversation, and /system changes a system message that is too long"
         )),
         error => error.into(),
     }

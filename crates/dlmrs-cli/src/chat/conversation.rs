@@ -66,6 +66,9 @@ impl Conversation {
 
     /// Reads a file of messages, one a line.
     pub(super) fn load(path: &Path) -> Result<Self, Failure> {
+        if path.as_os_str() == "-" {
+            return Err(Failure::Said("-: is no file of messages, and standard input holds what is said next; name a file".into()));
+        }
         let name = files::name(path);
         let lines = files::parse(&files::text(path)?, &name, messages::from_json)?;
         let mut said: Vec<Message> = lines.into_iter().map(|(_, message)| message).collect();
@@ -87,7 +90,10 @@ impl Conversation {
         let text: String = self.messages().iter().map(|message| format!("{}\n", messages::to_json(message))).collect();
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), Path::to_path_buf);
         let write = || {
-            let mut file = tempfile::NamedTempFile::new_in(&folder)?;
+            let mut file = new_file(&folder)?;
+            if let Ok(found) = path.metadata() {
+                file.as_file().set_permissions(found.permissions())?;
+            }
             file.write_all(text.as_bytes())?;
             file.as_file().sync_all()?;
             match replace {
@@ -99,10 +105,25 @@ impl Conversation {
         match write() {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(exists(path)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(format!("cannot write {name}: there is no folder {}", folder.display()))
+            }
             // The library names its own temporary file, which says nothing to the user.
             Err(error) => Err(format!("cannot write {name}: {}", std::io::Error::from(error.kind()))),
         }
     }
+}
+
+/// A file beside the one that it will become, as readable as any that the user writes.
+fn new_file(folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // The system takes away what the user's umask says.
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(folder)
 }
 
 fn exists(path: &Path) -> String {
@@ -141,9 +162,15 @@ mod tests {
         assert!(example().save(folder.path(), true).unwrap_err().contains("is no plain file"));
         let lost = folder.path().join("no/such/folder.jsonl");
         let message = example().save(&lost, false).unwrap_err();
-        assert!(message.starts_with("cannot write ") && message.contains("no/such/folder.jsonl"), "{message}");
+        assert!(message.starts_with("cannot write ") && message.contains("no/such/folder.jsonl: there is no folder"), "{message}");
+        assert!(Conversation::load(Path::new("-")).unwrap_err().message().unwrap().contains("name a file"));
         let path = folder.path().join("wrong.jsonl");
-        for (text, why) in [("", "holds no messages"), ("\n{}\n", "line 2 of "), ("{\"role\": \"user\"}", "no \"content\"")] {
+        for (text, why) in [
+            ("{\"role\": \"user\", \"contents\": \"a\"}", "no \"content\""),
+            ("", "holds no messages"),
+            ("\n{}\n", "line 2 of "),
+            ("{\"role\": \"user\"}", "no \"content\""),
+        ] {
             std::fs::write(&path, text).unwrap();
             let message = Conversation::load(&path).unwrap_err().message().unwrap();
             assert!(message.contains(why) && message.contains("wrong.jsonl"), "{message}");

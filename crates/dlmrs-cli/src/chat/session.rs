@@ -1,5 +1,6 @@
 //! A conversation with a model: what messages and commands do.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use dlmrs::tokenizer::{ChatOptions, Message, Specials};
@@ -29,6 +30,8 @@ pub(super) struct Session<'a> {
     turns: usize,
     /// How often the last message was answered again.
     retries: u64,
+    /// Whether the last answer was cut off by Ctrl-C.
+    stopped: bool,
 }
 
 impl<'a> Session<'a> {
@@ -70,13 +73,24 @@ impl<'a> Session<'a> {
             cost: None,
             turns: 0,
             retries: 0,
+            stopped: false,
         };
-        let probe = match session.conversation.waits_for_answer() {
-            true => session.conversation.clone(),
-            false => session.conversation.with_message("?".into()),
-        };
-        llm.engine().submit(session.request(&probe)?)?;
+        let checked = session.check(&session.conversation);
+        match &args.conversation {
+            Some(path) => checked.map_err(|failure| of_file(path, failure))?,
+            None => checked?,
+        }
         Ok(session)
+    }
+
+    /// Whether the template and the model take a conversation and one more answer.
+    fn check(&self, conversation: &Conversation) -> Result<(), Failure> {
+        let probe = match conversation.waits_for_answer() {
+            true => conversation.clone(),
+            false => conversation.with_message("?".into()),
+        };
+        self.llm.engine().submit(self.request(&probe)?)?;
+        Ok(())
     }
 
     /// Answers a message.
@@ -101,10 +115,16 @@ impl<'a> Session<'a> {
                 let count = messages(self.conversation.len());
                 format!("Saved {count} in {}.", path.display())
             }),
-            Command::Load(path) => match Conversation::load(&path) {
-                Ok(conversation) => Ok(self.load(conversation)),
-                Err(failure) => Err(failure.message().unwrap_or_default()),
-            },
+            Command::Load(path) => {
+                let loaded = Conversation::load(&path).and_then(|conversation| {
+                    self.check(&conversation).map_err(|failure| of_file(&path, failure))?;
+                    Ok(conversation)
+                });
+                match loaded {
+                    Ok(conversation) => Ok(self.load(conversation)),
+                    Err(failure) => Err(failure.message().unwrap_or_default()),
+                }
+            }
         };
         match done {
             Ok(line) => console.note(&line),
@@ -150,8 +170,9 @@ impl<'a> Session<'a> {
             return Ok(());
         };
         self.retries += 1;
+        let was_stopped = self.stopped;
         let answer = self.answer(asked, console, interrupt)?;
-        if answer.is_some() && answer == before && self.params.temperature == 0.0 {
+        if answer.is_some() && answer == before && self.params.temperature == 0.0 && !was_stopped && !self.stopped {
             console.note("The answer is the same: at --temperature 0 nothing is drawn, so that the seed changes nothing.");
         }
         Ok(())
@@ -176,6 +197,7 @@ impl<'a> Session<'a> {
         };
         self.report(number, &output, console)?;
         self.cost = Some(generate::cost(&output));
+        self.stopped = output.finish_reason == FinishReason::Cancelled;
         self.conversation = asked.with_answer(&output.text);
         Ok(Some(output.text))
     }
@@ -204,6 +226,14 @@ impl<'a> Session<'a> {
     fn encode(&self, messages: &[Message], add_generation_prompt: bool) -> dlmrs::Result<Vec<u32>> {
         let options = ChatOptions { add_generation_prompt, ..self.template.clone() };
         self.llm.require_tokenizer()?.encode_chat(messages, &options, Specials::AsText)
+    }
+}
+
+/// Says which file a failure is about.
+fn of_file(path: &Path, failure: Failure) -> Failure {
+    match failure.message() {
+        Some(message) => Failure::at(&path.display().to_string(), message),
+        None => failure,
     }
 }
 

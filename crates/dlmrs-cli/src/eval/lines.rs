@@ -1,11 +1,14 @@
 //! Reading `results.jsonl`.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use super::outcome::Outcome;
 use crate::failure::Failure;
+
+/// No answer makes a longer line; it keeps an endless file from filling the memory.
+const MAX_LINE: u64 = 64 << 20;
 
 /// The lines of a file, and how many bytes they take. The last line may be torn: then it does not count.
 pub(super) fn read(path: &Path) -> Result<(Vec<Outcome>, u64), Failure> {
@@ -14,7 +17,11 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Outcome>, u64), Failure> {
     let (mut outcomes, mut length, mut line) = (Vec::new(), 0, Vec::new());
     loop {
         line.clear();
-        let read = reader.read_until(b'\n', &mut line).map_err(cannot)?;
+        let read = (&mut reader).take(MAX_LINE + 1).read_until(b'\n', &mut line).map_err(cannot)?;
+        if read as u64 > MAX_LINE {
+            let place = format!("line {} of {}", outcomes.len() + 1, path.display());
+            return Err(Failure::at(&place, format!("is no line of results: it has more than {MAX_LINE} bytes")));
+        }
         match serde_json::from_slice(&line) {
             Ok(outcome) if line.ends_with(b"\n") => outcomes.push(outcome),
             // A write that was cut off, or blocks of a file that never reached the disk.
