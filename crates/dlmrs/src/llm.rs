@@ -175,7 +175,7 @@ impl Llm {
         Ok(outputs.into_iter().flatten().collect())
     }
 
-    /// The model's own rows of logits, [V] each, never shifted. `positions` are 0, 1, ... unless given; `mask` says who
+    /// The model's own rows of logits, `[V]` each, never shifted. `positions` are 0, 1, ... unless given; `mask` says who
     /// sees whom (None: the family's own visibility); `rows` are those to read (None: all).
     pub fn logits(&self, tokens: &[u32], positions: Option<Vec<u32>>, mask: Option<Bits>, rows: Option<Vec<u32>>) -> Result<Vec<Vec<f32>>> {
         let n = tokens.len() as u32;

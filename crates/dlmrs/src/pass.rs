@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 /// One pass of R rows over a cache of which the first T = `base` entries count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pass {
-    /// [R] token ids.
+    /// `[R]` token ids.
     pub tokens: Vec<u32>,
-    /// [R] rotary positions; they need be neither increasing nor unique.
+    /// `[R]` rotary positions; they need be neither increasing nor unique.
     pub positions: Vec<u32>,
     /// How many entries of the cache are valid for this pass. What lies beyond is dropped (rollback, refresh, optimistic extension).
     pub base: usize,

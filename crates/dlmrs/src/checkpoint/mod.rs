@@ -2,7 +2,7 @@
 //!
 //! [`Folder`] finds the files, [`ModelConfig`] describes the one decoder layer that serves every family, [`facts`] settles what a
 //! config often leaves out (mask id, block length, stop ids), [`Weights`] maps the tensors and compares all of them with the config,
-//! and [`inspect`] prints all that without reading a weight. Whatever is found in a file is either honoured or refused by name.
+//! and [`inspect()`] prints all that without reading a weight. Whatever is found in a file is either honoured or refused by name.
 
 #[cfg(feature = "bundled")]
 pub mod bundled;

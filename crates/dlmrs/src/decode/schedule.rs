@@ -21,7 +21,7 @@ pub fn steps_by_block(lengths: &[usize], steps: usize) -> Vec<usize> {
     table
 }
 
-/// Dream's time line: t falls in a straight line from 1 to `eps` in `steps` steps, and step i reveals the share 1 - t[i+1] / t[i] of the
+/// Dream's time line: t falls in a straight line from 1 to `eps` in `steps` steps, and step i reveals the share 1 - `t[i+1]` / `t[i]` of the
 /// masks that are left, rounded down; the last step reveals all. In f32, as the reference computes it (Dream's generation code).
 pub fn dream_share(step: usize, steps: usize, eps: f32) -> f32 {
     if step + 1 >= steps {

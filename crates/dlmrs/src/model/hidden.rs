@@ -67,7 +67,7 @@ impl Hidden {
         self.offsets[pass] + read
     }
 
-    /// The whole row of logits [V].
+    /// The whole row of logits `[V]`.
     pub fn row(&self, row: usize) -> Result<Vec<f32>> {
         self.check_row(row)?;
         let x = self.rows.narrow(0, row, 1)?.contiguous()?;
@@ -79,7 +79,7 @@ impl Hidden {
         Ok(logits)
     }
 
-    /// All rows of logits, [V] each. The head is read once for up to 64 of them.
+    /// All rows of logits, `[V]` each. The head is read once for up to 64 of them.
     pub fn rows(&self) -> Result<Vec<Vec<f32>>> {
         let mut all: Vec<Vec<f32>> = vec![Vec::with_capacity(self.vocab); self.len()];
         for from in (0..self.len()).step_by(ROWS) {
