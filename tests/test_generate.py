@@ -227,7 +227,7 @@ def test_outputs_tell_what_they_cost(sdar: dlmrs.LLM) -> None:
     [output] = sdar.generate(PROMPTS[0], dlmrs.SamplingParams(max_tokens=12, ignore_eos=True))
     stats = output.stats
     assert stats.total_passes == sum(stats.passes.values()) > 0
-    assert set(stats.passes) == set(stats.rows) == {"prefill", "denoise", "commit"}
+    assert set(stats.passes) == set(stats.rows) == {"prefill", "refresh", "denoise", "draft", "verify", "commit"}
     assert stats.tokens == len(output.token_ids) == 12 and stats.revealed >= 12
     assert stats.tokens_per_pass == pytest.approx(12 / stats.total_passes)
     assert stats.scanned_rows >= 12

@@ -11,10 +11,10 @@ class Stats:
     """What a request cost. Passes are the request's own: a forward that serves ten requests is one pass of each.
 
     Attributes:
-        passes: Passes by kind: ``prefill``, ``denoise`` and ``commit``. One that also commits a block counts as
-            ``denoise``.
+        passes: Passes by kind: ``prefill``, ``refresh``, ``denoise``, ``draft``, ``verify`` and ``commit``. One that also
+            commits a block counts as what it is besides.
         total_passes: Passes of all kinds (NFE).
-        rows: Rows of these passes by what each served: ``prefill``, ``denoise`` and ``commit``.
+        rows: Rows of these passes by what each served, by the same names.
         scanned_rows: Rows whose logits were computed.
         revealed: Slots that were decided, those beyond the stop included.
         tokens: Tokens of the output.

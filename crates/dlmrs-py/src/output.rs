@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 
 use dlmrs::Output;
-use dlmrs::decode::PassKind;
+use dlmrs::decode::Counts;
 use dlmrs::engine::{Stats, StopCause};
 use pyo3::exceptions::PyUserWarning;
 use pyo3::intern;
@@ -14,9 +14,6 @@ use pyo3::types::{PyDict, PyType};
 
 use crate::errors::Result;
 use crate::trace;
-
-/// Every kind is in `Stats.passes`, also those that did not occur.
-const KINDS: [PassKind; 3] = [PassKind::Prefill, PassKind::Denoise, PassKind::Commit];
 
 /// As [`all`], of one output.
 pub(crate) fn single(py: Python<'_>, output: Output) -> Result<Bound<'_, PyAny>> {
@@ -61,13 +58,12 @@ fn one(py: Python<'_>, output: Output) -> PyResult<Bound<'_, PyAny>> {
 
 fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    let mut passes: BTreeMap<&str, usize> = KINDS.iter().map(|kind| (kind.name(), 0)).collect();
-    passes.extend(stats.passes.iter().map(|(kind, &count)| (kind.name(), count)));
-    let rows = BTreeMap::from([("prefill", stats.rows.prefill), ("denoise", stats.rows.denoise), ("commit", stats.rows.commit)]);
+    // Every kind, also those that did not occur.
+    let by_kind = |counts: &Counts| counts.iter().map(|(kind, count)| (kind.name(), count)).collect::<BTreeMap<_, _>>();
     let fields = PyDict::new(py);
-    fields.set_item(intern!(py, "passes"), passes)?;
+    fields.set_item(intern!(py, "passes"), by_kind(&stats.passes))?;
     fields.set_item(intern!(py, "total_passes"), stats.total_passes())?;
-    fields.set_item(intern!(py, "rows"), rows)?;
+    fields.set_item(intern!(py, "rows"), by_kind(&stats.rows))?;
     fields.set_item(intern!(py, "scanned_rows"), stats.scanned_rows)?;
     fields.set_item(intern!(py, "revealed"), stats.revealed)?;
     fields.set_item(intern!(py, "tokens"), stats.tokens)?;

@@ -30,7 +30,6 @@ impl Task for WordProblems {
         Ok(Box::new(WordProblem { question: record.text("question")?.into(), answer: answer.into() }))
     }
 
-    #[cfg(feature = "bundled")]
     fn bundled(&self) -> Option<&'static str> {
         Some(include_str!("../data/word_problems.jsonl"))
     }

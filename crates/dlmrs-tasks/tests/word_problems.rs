@@ -21,7 +21,6 @@ fn every_answer_scores_its_own_problem() {
 }
 
 #[test]
-#[cfg(feature = "bundled")]
 fn they_are_built_in() {
     let bundled = data::bundled(task("word_problems").unwrap()).unwrap();
     assert_eq!(bundled.len(), 1000);

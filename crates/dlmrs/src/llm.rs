@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::checkpoint::{Facts, Family, Folder, ModelConfig, NativeAttention, Overrides, Report, facts, inspect};
-use crate::decode::{BlockDiffusion, Canvas, Decoding};
+use crate::decode::{Decoding, Subject};
 use crate::engine::{Engine, Event, Output, Request, RequestId};
 use crate::error::{Error, Result};
 use crate::model::{LoadOptions, Model};
@@ -100,15 +100,20 @@ impl Llm {
 
     /// The way of decoding that the model is made for.
     pub fn own_decoding(&self) -> Decoding {
-        match self.config().attention {
-            NativeAttention::BlockCausal => Decoding::Block(BlockDiffusion::default()),
-            NativeAttention::Bidirectional => Decoding::Canvas(Canvas::default()),
-        }
+        Decoding::own(self.config().attention)
     }
 
-    /// B, if it is baked into the weights.
-    pub(crate) fn trained_block_length(&self) -> Option<usize> {
-        self.trained_block_length
+    /// What the settings of a method have to know of it.
+    pub fn subject(&self) -> Subject<'_> {
+        Subject {
+            name: self.name(),
+            attention: self.config().attention,
+            dream: self.is_dream(),
+            eos_token_id: self.eos_token_id(),
+            block_length: self.facts.block_length,
+            trained_block_length: self.trained_block_length,
+            max_model_len: self.facts.max_model_len,
+        }
     }
 
     pub(crate) fn is_dream(&self) -> bool {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // tests
 
 use dlmrs::SamplingParams;
-use dlmrs::decode::{BlockDiffusion, Canvas, Decoder, Decoding, DreamAlg, PassKind, Remasking, Strategy, Task, Wish};
+use dlmrs::decode::{Answer, BlockDiffusion, Canvas, Decoder, Decoding, DreamAlg, PassKind, Remasking, Strategy, Task, Wish};
 use dlmrs::pass::{Keep, Sees};
 use dlmrs::sample::{Confidence, FilterOrder, RowStat};
 use proptest::prelude::*;
@@ -45,12 +45,11 @@ fn finish(decoder: &mut dyn Decoder) -> Vec<Wish> {
         let before = decoder.canvas().to_vec();
         for wish in wishes.iter().filter(|w| w.cache == 0) {
             wish.pass.validate(cached, 100).unwrap();
-            let rows = wish.rows.prefill + wish.rows.commit + wish.rows.denoise;
-            assert_eq!(rows, wish.pass.rows(), "every row is counted once");
+            assert_eq!(wish.rows.total(), wish.pass.rows(), "every row is counted once");
             cached = wish.pass.kept_len();
         }
-        let answers: Vec<Vec<RowStat>> =
-            wishes.iter().map(|w| w.scans.iter().map(|s| stat(s.rule.position, history.len())).collect()).collect();
+        let stats = |wish: &Wish| wish.scans.iter().map(|scan| stat(scan.rule.position, history.len())).collect();
+        let answers: Vec<Answer> = wishes.iter().map(|wish| Answer { stats: stats(wish) }).collect();
         let revealed = decoder.take(&answers).unwrap();
         let scanned: usize = wishes.iter().map(|w| w.scans.len()).sum();
         assert!(scanned == 0 || !revealed.is_empty(), "a pass that reads decides something");
@@ -78,12 +77,12 @@ fn a_short_prompt_rides_along_and_commits_are_folded() {
     assert_eq!(wishes.len(), 2 + 4 + 4, "one pass a slot, and nothing else");
     assert!(wishes.iter().all(|w| w.kind == PassKind::Denoise));
     assert_eq!(wishes[0].pass.rows(), 12);
-    assert_eq!((wishes[0].rows.prefill, wishes[0].rows.denoise), (8, 4));
+    assert_eq!((wishes[0].rows.get(PassKind::Prefill), wishes[0].rows.get(PassKind::Denoise)), (8, 4));
     assert_eq!(wishes[0].pass.keep, Keep::Append((0..8).collect()));
     assert_eq!(wishes[0].pass.sees, Sees::Blocks(4));
     assert_eq!(wishes[0].pass.read, [10, 11]);
     assert_eq!(wishes[1].pass.rows(), 4);
-    assert_eq!((wishes[2].rows.commit, wishes[2].rows.denoise, wishes[2].pass.base), (4, 4, 8));
+    assert_eq!((wishes[2].rows.get(PassKind::Commit), wishes[2].rows.get(PassKind::Denoise), wishes[2].pass.base), (4, 4, 8));
 }
 
 #[test]
@@ -92,7 +91,7 @@ fn long_prompts_are_prefilled_in_pieces() {
     let wishes = finish(&mut *decoder);
     let prefill: Vec<usize> = wishes.iter().filter(|w| w.kind == PassKind::Prefill).map(|w| w.pass.rows()).collect();
     assert_eq!(prefill, [512, 512]);
-    assert_eq!(wishes[2].rows.prefill, 1300 - 1024);
+    assert_eq!(wishes[2].rows.get(PassKind::Prefill), 1300 - 1024);
 }
 
 #[test]
@@ -150,7 +149,8 @@ fn guidance_hides_what_was_given_and_only_that() {
     assert_eq!(first[0].pass.tokens, [7, MASK, 8, MASK, MASK]);
     assert_eq!(first[1].pass.tokens, [MASK; 5]);
     assert!(first[1].scans.is_empty() && first[0].scans[0].guide == Some((1, 0, 1.0)));
-    let answers = vec![first[0].scans.iter().map(|s| stat(s.rule.position, 0)).collect(), vec![]];
+    let stats = first[0].scans.iter().map(|s| stat(s.rule.position, 0)).collect();
+    let answers = [Answer { stats }, Answer::default()];
     let revealed = decoder.take(&answers).unwrap();
     let second = decoder.next().unwrap();
     assert_eq!(second[1].pass.tokens[revealed[0].position], revealed[0].stat.token, "what was decided is shown to both");

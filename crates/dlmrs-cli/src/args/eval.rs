@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{DecodingArgs, LoadArgs, OverrideArgs, SamplingArgs, positive};
+use super::{DecodingArgs, FramingArgs, LoadArgs, OverrideArgs, SamplingArgs, positive};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,15 +45,8 @@ pub(crate) struct EvalArgs {
     /// Leave out so many problems at the beginning
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub(crate) offset: usize,
-    /// Give the prompt as a user's turn in the model's chat template. This is the default wherever the model has a chat template
-    #[arg(long, conflicts_with = "raw")]
-    pub(crate) chat: bool,
-    /// Give the prompt as it is, to be continued, even though the model has a chat template
-    #[arg(long)]
-    pub(crate) raw: bool,
-    /// Begin the chat with this system message
-    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
-    pub(crate) system: Option<String>,
+    #[command(flatten)]
+    pub(crate) framing: FramingArgs,
     /// Run programs that the model wrote with python3, where the task judges by that. Read docs/code_execution.md first
     #[arg(long)]
     pub(crate) allow_code_execution: bool,

@@ -7,6 +7,7 @@ mod eval;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod examples;
+mod framing;
 mod model;
 mod sampling;
 mod template;
@@ -20,6 +21,7 @@ pub(crate) use bench::{BenchArgs, SettingArgs};
 pub(crate) use chat::ChatArgs;
 pub(crate) use decoding::DecodingArgs;
 pub(crate) use eval::EvalArgs;
+pub(crate) use framing::FramingArgs;
 pub(crate) use model::{LoadArgs, OverrideArgs};
 pub(crate) use sampling::SamplingArgs;
 pub(crate) use template::TemplateArgs;
@@ -100,15 +102,8 @@ pub(crate) struct GenerateArgs {
     /// Prompt files hold one JSON object a line: {"prompt": TEXT}, {"prompt": [TOKEN IDS]} or {"messages": [{"role": ..., "content": ...}]}
     #[arg(long, requires = "prompt_files", conflicts_with = "prompt")]
     pub(crate) jsonl: bool,
-    /// Give the prompt as a user's turn in the model's chat template. This is the default wherever the model has a chat template
-    #[arg(long, conflicts_with = "raw")]
-    pub(crate) chat: bool,
-    /// Give the prompt as it is, to be continued, even though the model has a chat template
-    #[arg(long)]
-    pub(crate) raw: bool,
-    /// Begin the chat with this system message
-    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
-    pub(crate) system: Option<String>,
+    #[command(flatten)]
+    pub(crate) framing: FramingArgs,
     /// Text in a prompt that spells a special token, such as <|MASK|>, is that token. Without this it stays text. Masks in a prompt are
     /// slots to fill: the prompt is printed too, filled in
     #[arg(long)]

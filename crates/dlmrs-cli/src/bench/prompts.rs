@@ -34,7 +34,7 @@ pub(super) fn sources(args: &BenchArgs) -> Result<Option<Vec<Source>>, Failure> 
 /// The prompts as token ids: from files, random, or word problems.
 pub(super) fn encode(sources: Option<Vec<Source>>, llm: &Llm, args: &BenchArgs) -> Result<Vec<Prompt>, Failure> {
     match (sources, args.prompt_tokens) {
-        (Some(sources), _) => generate::encode(sources, llm, &Framing::default()),
+        (Some(sources), _) => sources.into_iter().map(|source| generate::encode(source, llm, &Framing::default())).collect(),
         (None, Some(tokens)) => random(llm, args.prompts(), tokens),
         (None, None) if llm.tokenizer().is_none() => {
             let message = format!("{} has no tokenizer; give --prompt-tokens N, or --prompt-file with --jsonl and token ids", llm.name());
@@ -47,7 +47,7 @@ pub(super) fn encode(sources: Option<Vec<Source>>, llm: &Llm, args: &BenchArgs) 
 fn word_problems(llm: &Llm, count: usize) -> Result<Vec<Prompt>, Failure> {
     enough(PROBLEMS, count, "the word problems that come with dlmrs are")?;
     let source = |problem: problems::Problem| Source { place: String::new(), id: None, content: Content::Text(problem.question) };
-    generate::encode(problems::first(count)?.into_iter().map(source).collect(), llm, &Framing::default())
+    problems::first(count)?.into_iter().map(|problem| generate::encode(source(problem), llm, &Framing::default())).collect()
 }
 
 fn enough(found: usize, wanted: usize, there: &str) -> Result<(), Failure> {

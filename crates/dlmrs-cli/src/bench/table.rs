@@ -1,6 +1,7 @@
 //! The report for people.
 
 use dlmrs::decode::PassKind;
+use dlmrs::engine::Stats;
 use unicode_width::UnicodeWidthStr;
 
 use super::report::{Measured, Report};
@@ -64,29 +65,29 @@ fn times(report: &Report<'_>) -> String {
     table(&head, report.measured.iter().map(row).collect())
 }
 
+/// Of the kinds of passes, those that occurred.
 fn counters(report: &Report<'_>) -> String {
-    let head =
-        ["counted", "tokens", "passes", "prefill", "denoise", "commit", "tokens/pass", "rows", "prefill", "denoise", "commit", "scanned"];
-    let row = |measured: &Measured<'_>| {
-        let stats = &measured.first().stats;
-        let passes = |kind| stats.passes.get(&kind).copied().unwrap_or_default().to_string();
-        let rows = stats.rows;
-        vec![
-            measured.setting.name.clone(),
-            stats.tokens.to_string(),
-            stats.total_passes().to_string(),
-            passes(PassKind::Prefill),
-            passes(PassKind::Denoise),
-            passes(PassKind::Commit),
-            format!("{:.2}", stats.tokens_per_pass()),
-            (rows.prefill + rows.denoise + rows.commit).to_string(),
-            rows.prefill.to_string(),
-            rows.denoise.to_string(),
-            rows.commit.to_string(),
-            stats.scanned_rows.to_string(),
-        ]
+    let counted = |measured: &Measured<'_>| measured.first().stats.clone();
+    let all: Vec<Stats> = report.measured.iter().map(counted).collect();
+    let occurs = |kind: &PassKind| all.iter().any(|stats| stats.passes.get(*kind) + stats.rows.get(*kind) > 0);
+    let kinds: Vec<PassKind> = PassKind::ALL.into_iter().filter(occurs).collect();
+    let names = || kinds.iter().map(|kind| kind.name());
+    let head: Vec<&str> = ["counted", "tokens", "passes"]
+        .into_iter()
+        .chain(names())
+        .chain(["tokens/pass", "rows"])
+        .chain(names())
+        .chain(["scanned"])
+        .collect();
+    let row = |(measured, stats): (&Measured<'_>, &Stats)| {
+        let mut cells = vec![measured.setting.name.clone(), stats.tokens.to_string(), stats.total_passes().to_string()];
+        cells.extend(kinds.iter().map(|kind| stats.passes.get(*kind).to_string()));
+        cells.extend([format!("{:.2}", stats.tokens_per_pass()), stats.rows.total().to_string()]);
+        cells.extend(kinds.iter().map(|kind| stats.rows.get(*kind).to_string()));
+        cells.push(stats.scanned_rows.to_string());
+        cells
     };
-    table(&head, report.measured.iter().map(row).collect())
+    table(&head, report.measured.iter().zip(&all).map(row).collect())
 }
 
 /// Empty for one setting.

@@ -92,12 +92,8 @@ impl Sink for Turn {
 
     fn output(&mut self, _number: usize, output: Output) -> Result<(), Failure> {
         let Output { stats, token_ids, warnings, .. } = output;
-        for (kind, count) in &stats.passes {
-            *self.stats.passes.entry(*kind).or_default() += count;
-        }
-        self.stats.rows.prefill += stats.rows.prefill;
-        self.stats.rows.commit += stats.rows.commit;
-        self.stats.rows.denoise += stats.rows.denoise;
+        self.stats.passes += stats.passes;
+        self.stats.rows += stats.rows;
         self.stats.scanned_rows += stats.scanned_rows;
         self.stats.revealed += stats.revealed;
         self.stats.tokens += stats.tokens;

@@ -27,6 +27,8 @@ pub(super) enum Input {
 /// What was read.
 enum Got {
     Line(String),
+    /// A line that is no text, and why.
+    Garbled(String),
     /// Ctrl-C took the line away.
     Cleared,
     End,
@@ -50,15 +52,16 @@ impl Input {
         matches!(self, Self::Terminal(_))
     }
 
-    /// The next message or command, with the lines that continue it; None at the end. Ctrl-C twice in a row is an end too.
-    pub(super) fn next(&mut self, console: &mut Console<'_>) -> Result<Option<String>, Failure> {
+    /// The next message or command, with the lines that continue it; None at the end. Ctrl-C twice in a row is an end too. The inner
+    /// error is about this message alone.
+    pub(super) fn next(&mut self, console: &mut Console<'_>) -> Result<Option<Result<String, String>>, Failure> {
         let mut text = String::new();
         let mut cleared = false;
         loop {
             match self.read(if text.is_empty() { PROMPT } else { CONTINUED })? {
                 Got::Line(line) => match line.strip_suffix('\\') {
                     Some(line) => text.extend([line, "\n"]),
-                    None => return Ok(Some(text + &line)),
+                    None => return Ok(Some(Ok(text + &line))),
                 },
                 Got::Cleared if cleared => return Ok(None),
                 Got::Cleared => {
@@ -67,7 +70,8 @@ impl Input {
                     continue;
                 }
                 Got::End if text.is_empty() => return Ok(None),
-                Got::End => return Ok(Some(text)),
+                Got::End => return Ok(Some(Ok(text))),
+                Got::Garbled(message) => return Ok(Some(Err(message))),
             }
             cleared = false;
         }
@@ -83,7 +87,11 @@ impl Input {
             }
             Self::Lines(number) => {
                 *number += 1;
-                line().map_err(|message| Failure::Said(format!("line {number} of standard input: {message}")))
+                let place = |message| format!("line {number} of standard input: {message}");
+                match line().map_err(|message| Failure::Said(place(message)))? {
+                    Got::Garbled(message) => Ok(Got::Garbled(place(message))),
+                    got => Ok(got),
+                }
             }
         }
     }
@@ -115,7 +123,10 @@ fn line() -> Result<Got, String> {
     if bytes.len() as u64 > MAX_BYTES {
         return Err(format!("has more than {MAX_BYTES} bytes; split it"));
     }
-    let text = files::utf8(bytes)?;
+    let text = match files::utf8(bytes) {
+        Ok(text) => text,
+        Err(message) => return Ok(Got::Garbled(message)),
+    };
     let text = text.strip_suffix('\n').map(|text| text.strip_suffix('\r').unwrap_or(text)).unwrap_or(&text);
     Ok(Got::Line(text.strip_prefix('\u{FEFF}').unwrap_or(text).to_string()))
 }

@@ -32,12 +32,13 @@ pub(crate) fn run(args: &ChatArgs, console: &mut Console<'_>, interrupt: &dyn Fn
         console.note(&format!("{} is ready. /help lists the commands, Ctrl-D ends.", llm.name()));
     }
     while let Some(line) = input.next(console)? {
-        match command::parse(&line) {
-            Ok(Entry::Nothing) => {}
-            Ok(Entry::Message(text)) => session.message(text, console, interrupt)?,
-            Ok(Entry::Quit) => break,
-            Ok(Entry::Command(command)) => session.command(command, console, interrupt)?,
-            Err(message) => console.say("error", &message),
+        match line.map(|line| command::parse(&line)) {
+            Ok(Ok(Entry::Nothing)) => {}
+            Ok(Ok(Entry::Message(text))) => session.message(text, console, interrupt)?,
+            Ok(Ok(Entry::Quit)) => break,
+            Ok(Ok(Entry::Command(command))) => session.command(command, console, interrupt)?,
+            Ok(Err(message)) => console.say("error", &message),
+            Err(message) => session.refuse(&message, console)?,
         }
     }
     Ok(())

@@ -100,6 +100,20 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Says why a message cannot be answered; that is its turn.
+    pub(super) fn refuse(&mut self, message: &str, console: &mut Console<'_>) -> Result<(), Failure> {
+        self.turns += 1;
+        self.fail(self.turns - 1, message, console)
+    }
+
+    fn fail(&self, number: usize, message: &str, console: &mut Console<'_>) -> Result<(), Failure> {
+        if self.args.json {
+            console.print(&format!("{}\n", json!({"index": number, "error": message})))?;
+        }
+        console.say("error", message);
+        Ok(())
+    }
+
     /// Does what a command says.
     pub(super) fn command(&mut self, command: Command, console: &mut Console<'_>, interrupt: &dyn Fn() -> bool) -> Result<(), Failure> {
         let done = match command {
@@ -186,13 +200,7 @@ impl<'a> Session<'a> {
         let output = match answered {
             Ok(output) => output,
             // What is wrong with one message does not end the chat.
-            Err(Failure::Said(message)) => {
-                if self.args.json {
-                    console.print(&format!("{}\n", json!({"index": number, "error": message})))?;
-                }
-                console.say("error", &message);
-                return Ok(None);
-            }
+            Err(Failure::Said(message)) => return self.fail(number, &message, console).map(|()| None),
             Err(failure) => return Err(failure),
         };
         self.report(number, &output, console)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dlmrs::tokenizer::{ChatOptions, Message, Specials};
 use dlmrs::{Decoding, Event, Llm, Output, Request, SamplingParams};
 
-use super::problems::{Problem, number};
+use super::problems::Problem;
 use super::tally::Tally;
 use super::{MAX_TOKENS, PAUSE};
 use crate::batch::{self, Sink};
@@ -59,7 +59,7 @@ impl Sink for Solver<'_, '_> {
         if let Some(view) = &mut self.view {
             view.erase(self.console.out)?;
         }
-        let right = number(&output.text) == Some(self.problem.answer.as_str());
+        let right = self.problem.is_right(&output.text)?;
         self.tally.count(right, &output.stats);
         let verdict = match (right, self.colour) {
             (true, false) => "right".to_string(),

@@ -1,35 +1,33 @@
-//! Word problems and their answers.
+//! The first of the word problems that come with dlmrs; the bundled models have not seen them in training.
 
-use serde_json::Value;
+use dlmrs_tasks::{Context, data, task};
 
 use crate::failure::Failure;
 
-/// The first of the project's test problems, which the bundled models have not seen in training.
-const PROBLEMS: &str = include_str!("problems.jsonl");
-
-/// A problem.
+/// A word problem.
 pub(crate) struct Problem {
-    /// What is asked.
     pub(crate) question: String,
     /// The right number.
-    pub(crate) answer: String,
+    pub(super) answer: String,
+    judge: Box<dyn dlmrs_tasks::Problem>,
+}
+
+impl Problem {
+    /// Whether an answer gives the right number.
+    pub(super) fn is_right(&self, answer: &str) -> Result<bool, Failure> {
+        Ok(self.judge.score(answer, Context::default())?.first().copied().unwrap_or_default())
+    }
 }
 
 /// The first problems.
 pub(crate) fn first(count: usize) -> Result<Vec<Problem>, Failure> {
-    PROBLEMS.lines().take(count).map(parse).collect::<Option<_>>().ok_or_else(|| Failure::Said("the demo's problems are malformed".into()))
-}
-
-fn parse(line: &str) -> Option<Problem> {
-    let value: Value = serde_json::from_str(line).ok()?;
-    let answer = number(value["answer"].as_str()?)?.to_string();
-    Some(Problem { question: value["question"].as_str()?.to_string(), answer })
-}
-
-/// The number after `####`.
-pub(super) fn number(answer: &str) -> Option<&str> {
-    let (_, number) = answer.rsplit_once("####")?;
-    Some(number.trim()).filter(|number| !number.is_empty())
+    let task = task("word_problems")?;
+    let problem = |record: &dlmrs_tasks::Record| {
+        let judge = task.read(record)?;
+        let answer = record.text("answer")?.rsplit("####").next().unwrap_or_default().trim().to_string();
+        Ok(Problem { question: judge.question(), answer, judge })
+    };
+    data::bundled(task)?.iter().take(count).map(problem).collect()
 }
 
 #[cfg(test)]
@@ -38,16 +36,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_problems_are_well_formed() {
-        assert_eq!(first(20).unwrap().len(), 20);
-        assert_eq!(first(1).unwrap()[0].answer, "47");
-    }
-
-    #[test]
-    fn numbers() {
-        assert_eq!(number("3 + 4 = 7. #### 7"), Some("7"));
-        assert_eq!(number("#### 1 #### 2 "), Some("2"));
-        assert_eq!(number("7"), None);
-        assert_eq!(number("####"), None);
+    fn the_first_problem() {
+        let problems = first(20).unwrap();
+        assert_eq!((problems.len(), problems[0].answer.as_str()), (20, "47"));
+        for (answer, right) in [("so #### 47", true), ("#### 48", false), ("47", false), ("", false)] {
+            assert_eq!(problems[0].is_right(answer).unwrap(), right, "{answer}");
+        }
     }
 }

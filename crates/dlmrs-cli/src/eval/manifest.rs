@@ -60,7 +60,7 @@ pub(super) fn manifest(facts: &Facts<'_>) -> Result<Value, Failure> {
         "data": source(&problems.source),
         "shots": shots,
         "problems": {"offset": args.offset, "count": problems.asked.len()},
-        "prompt": {"chat": facts.chat, "system": args.system},
+        "prompt": {"chat": facts.chat, "system": args.framing.system},
         "sampling": settings::sampling(facts.params),
         "decoding": settings::decoding(facts.decoding),
         "batch": args.batch,

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &EvalArgs, console: &mut Console<'_>, interrupt: &dyn Fn
     let mut outcomes = match (&mut results, &args.out) {
         (Some(results), Some(folder)) => {
             let model_files = model_files::digests(model, console, interrupt)?;
-            let chat = requests::is_chat(args, &llm)?;
+            let chat = args.framing.is_chat(llm.require_tokenizer()?);
             let facts = Facts {
                 args,
                 llm: &llm,

@@ -1,24 +1,13 @@
 //! Which model it was, to the bit: the SHA-256 of each of its files.
 
 use dlmrs::Folder;
+use dlmrs::checkpoint::TEXTS;
 use serde_json::{Map, Value};
 
 use super::digest;
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// What is read of a model folder besides its weights.
-const TEXTS: [&str; 9] = [
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "chat_template.jinja",
-];
 const INDEX: &str = "model.safetensors.index.json";
 const WEIGHTS: &str = ".safetensors";
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use dlmrs::Output;
+use dlmrs::decode::Counts;
 use dlmrs_tasks::Task;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::problems::Asked;
-use crate::generate::KINDS;
 
 /// What came of a problem.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,8 +49,7 @@ impl Outcome {
     /// What a model's output is worth.
     pub(super) fn new(asked: &Asked, output: &Output, scores: BTreeMap<String, bool>, wall_seconds: f64) -> Self {
         let stats = &output.stats;
-        let passes = |kind| stats.passes.get(kind).copied().unwrap_or_default();
-        let rows = [("prefill", stats.rows.prefill), ("denoise", stats.rows.denoise), ("commit", stats.rows.commit)];
+        let by_kind = |counts: &Counts| counts.iter().map(|(kind, count)| (kind.name().to_string(), count)).collect();
         Self {
             index: asked.index,
             id: asked.id.clone(),
@@ -59,8 +58,8 @@ impl Outcome {
             answer: output.text.clone(),
             scores,
             tokens: stats.tokens,
-            passes: KINDS.iter().map(|kind| (kind.name().to_string(), passes(kind))).collect(),
-            rows: rows.map(|(name, count)| (name.to_string(), count)).into(),
+            passes: by_kind(&stats.passes),
+            rows: by_kind(&stats.rows),
             seconds: (stats.forward + stats.scan).as_secs_f64(),
             wall_seconds,
             finish_reason: output.finish_reason.name().into(),

@@ -1,12 +1,12 @@
 //! Problems as requests.
 
-use dlmrs::tokenizer::{ChatOptions, Message, Specials};
 use dlmrs::{Decoding, Llm, Request, SamplingParams};
 use dlmrs_tasks::Task;
 
 use super::problems::Asked;
 use crate::args::EvalArgs;
 use crate::failure::Failure;
+use crate::generate::{self, Content, Framing, Source};
 
 /// What the user asks of sampling; what is not said is the task's own.
 pub(super) fn params(args: &EvalArgs, task: &dyn Task) -> Result<SamplingParams, Failure> {
@@ -28,24 +28,11 @@ pub(super) fn probe(requests: &[Request]) -> Vec<Request> {
     requests.first().map(shortest).into_iter().collect()
 }
 
-/// Whether prompts are turns of a chat.
-pub(super) fn is_chat(args: &EvalArgs, llm: &Llm) -> Result<bool, Failure> {
-    let has_template = llm.require_tokenizer()?.chat_template().is_some();
-    Ok(!args.raw && (args.chat || args.system.is_some() || has_template))
-}
-
 /// A problem as the engine takes it.
 pub(super) fn request(asked: &Asked, llm: &Llm, args: &EvalArgs, params: &SamplingParams, decoding: &Decoding) -> Result<Request, Failure> {
-    let tokenizer = llm.require_tokenizer()?;
-    let prompt = match is_chat(args, llm)? {
-        false => tokenizer.encode(&asked.prompt, Specials::AsText),
-        true => {
-            let system = args.system.as_ref().map(|system| Message::new("system", system));
-            let messages: Vec<Message> = system.into_iter().chain([Message::new("user", &asked.prompt)]).collect();
-            tokenizer.encode_chat(&messages, &ChatOptions::default(), Specials::AsText)
-        }
-    };
-    let prompt = prompt.map_err(|error| Failure::at(&asked.place, error))?;
+    let source = Source { place: asked.place.clone(), id: None, content: Content::Text(asked.prompt.clone()) };
+    let framing = Framing { args: Some(&args.framing), ..Framing::default() };
+    let prompt = generate::encode(source, llm, &framing)?.ids;
     // Noise depends on seed and position: with one seed for all, the same places of all answers would draw the same noise.
     let seed = params.seed.map(|seed| seed.wrapping_add(asked.index as u64));
     Ok(Request { prompt, params: SamplingParams { seed, ..params.clone() }, decoding: Some(decoding.clone()) })

@@ -1,18 +1,14 @@
 //! What an output cost, in a sentence.
 
-use dlmrs::decode::PassKind;
 use dlmrs::engine::StopCause;
 use dlmrs::{FinishReason, Output};
-
-/// The kinds of passes that there are.
-pub(crate) const KINDS: [PassKind; 3] = [PassKind::Prefill, PassKind::Denoise, PassKind::Commit];
 
 /// A line for people.
 pub(crate) fn sentence(output: &Output) -> String {
     let stats = &output.stats;
-    let passes = |kind: &PassKind| stats.passes.get(kind).map(|count| format!("{count} {}", kind.name()));
-    let kinds: Vec<String> = KINDS.iter().filter_map(passes).collect();
-    let rows = stats.rows.prefill + stats.rows.commit + stats.rows.denoise;
+    let passes = stats.passes.iter().filter(|(_, count)| *count > 0);
+    let kinds: Vec<String> = passes.map(|(kind, count)| format!("{count} {}", kind.name())).collect();
+    let rows = stats.rows.total();
     let end = match (&output.stop_cause, output.finish_reason) {
         (Some(StopCause::Token(id)), _) => format!("ended by token {id}"),
         (Some(StopCause::Text(text)), _) => format!("ended before {text:?}"),

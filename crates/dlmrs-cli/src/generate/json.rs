@@ -1,10 +1,9 @@
 //! An output as a JSON object.
 
+use dlmrs::decode::Counts;
 use dlmrs::engine::{Stats, StopCause};
 use dlmrs::{Llm, Output};
 use serde_json::{Map, Value, json};
-
-use super::cost::KINDS;
 
 /// The object of the output with this number. `id` is the user's name for its prompt; `has_masks` says that the prompt had slots to fill.
 pub(crate) fn object(number: usize, id: Option<&Value>, has_masks: bool, output: &Output, llm: &Llm) -> Value {
@@ -44,14 +43,14 @@ fn stop_cause(output: &Output) -> Value {
 
 /// What it cost.
 pub(crate) fn stats(stats: &Stats) -> Value {
-    let count = |kind| stats.passes.get(kind).copied().unwrap_or_default();
-    let mut passes: Map<String, Value> = KINDS.iter().map(|kind| (kind.name().to_string(), json!(count(kind)))).collect();
+    let by_kind = |counts: &Counts| counts.iter().map(|(kind, count)| (kind.name().to_string(), json!(count))).collect::<Map<_, _>>();
+    let mut passes = by_kind(&stats.passes);
     passes.insert("total".into(), json!(stats.total_passes()));
     json!({
         "tokens": stats.tokens,
         "passes": passes,
         "tokens_per_pass": stats.tokens_per_pass(),
-        "rows": {"prefill": stats.rows.prefill, "denoise": stats.rows.denoise, "commit": stats.rows.commit},
+        "rows": by_kind(&stats.rows),
         "scanned_rows": stats.scanned_rows,
         "revealed": stats.revealed,
         "seconds": {

@@ -17,7 +17,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use printer::{Printer, Watching};
 
-pub(crate) use cost::{KINDS, sentence as cost};
+pub(crate) use cost::sentence as cost;
 pub(crate) use json::{object as output_json, stats};
 pub(crate) use prompts::{Framing, Prompt, encode};
 pub(crate) use source::{Content, Source, files};
@@ -28,14 +28,12 @@ pub(crate) fn run(args: &GenerateArgs, console: &mut Console<'_>, interrupt: &dy
     let llm = console.load(&args.model, &args.load.options()?, &args.overrides.overrides(), interrupt)?;
     let options = args.template.options()?;
     let framing = Framing {
-        chat: args.chat,
-        raw: args.raw,
-        system: args.system.as_deref(),
+        args: Some(&args.framing),
         parse_specials: args.parse_specials,
         options: Some(&options),
         template_option: args.template.given(),
     };
-    let prompts = prompts::encode(sources, &llm, &framing)?;
+    let prompts = sources.into_iter().map(|source| encode(source, &llm, &framing)).collect::<Result<Vec<_>, _>>()?;
     if let Some(tokenizer) = llm.tokenizer() {
         console.warn(&args.template.warnings(tokenizer)?);
     }

@@ -5,6 +5,7 @@ use dlmrs::tokenizer::{ChatOptions, Message, Specials};
 use serde_json::Value;
 
 use super::source::{Content, Source};
+use crate::args::FramingArgs;
 use crate::failure::Failure;
 
 /// A prompt as the model takes it.
@@ -28,15 +29,11 @@ impl Prompt {
     }
 }
 
-/// How texts become prompts. By default they are a user's turn wherever the model has a chat template.
+/// How texts become prompts.
 #[derive(Default)]
 pub(crate) struct Framing<'a> {
-    /// Always as a turn.
-    pub(crate) chat: bool,
-    /// Never as a turn.
-    pub(crate) raw: bool,
-    /// A system message before it.
-    pub(crate) system: Option<&'a str>,
+    /// As turns of a chat, or as they are; None: as is usual for the model.
+    pub(crate) args: Option<&'a FramingArgs>,
     /// Text that spells a special token is that token.
     pub(crate) parse_specials: bool,
     /// For the template; None: its own defaults.
@@ -45,31 +42,28 @@ pub(crate) struct Framing<'a> {
     pub(crate) template_option: Option<&'static str>,
 }
 
-/// Encodes all, as chats or as they are.
-pub(crate) fn encode(sources: Vec<Source>, llm: &Llm, framing: &Framing<'_>) -> Result<Vec<Prompt>, Failure> {
-    let mut prompts = Vec::new();
-    for Source { place, id, content } in sources {
-        let ids = ids(content, llm, framing).map_err(|failure| match failure.message() {
-            Some(message) => Failure::at(&place, message),
-            None => failure,
-        })?;
-        let has_masks = ids.contains(&llm.facts().mask_token_id);
-        prompts.push(Prompt { place, id, ids, has_masks });
-    }
-    Ok(prompts)
+/// Encodes one, as a chat or as it is.
+pub(crate) fn encode(source: Source, llm: &Llm, framing: &Framing<'_>) -> Result<Prompt, Failure> {
+    let Source { place, id, content } = source;
+    let ids = ids(content, llm, framing).map_err(|failure| match failure.message() {
+        Some(message) => Failure::at(&place, message),
+        None => failure,
+    })?;
+    let has_masks = ids.contains(&llm.facts().mask_token_id);
+    Ok(Prompt { place, id, ids, has_masks })
 }
 
 fn ids(content: Content, llm: &Llm, framing: &Framing<'_>) -> Result<Vec<u32>, Failure> {
     let specials = if framing.parse_specials { Specials::Parse } else { Specials::AsText };
-    let none = ChatOptions::default();
-    let options = framing.options.unwrap_or(&none);
+    let usual = (FramingArgs::default(), ChatOptions::default());
+    let (args, options) = (framing.args.unwrap_or(&usual.0), framing.options.unwrap_or(&usual.1));
     let chat = |messages: &[Message]| llm.require_tokenizer()?.encode_chat(messages, options, specials);
     let without_template = || match framing.template_option {
         Some(option) => Err(Failure::Said(format!("{option} has no effect on a prompt without the chat template; leave it out"))),
         None => Ok(()),
     };
     match content {
-        Content::TokenIds(_) | Content::Messages(_) if framing.system.is_some() => {
+        Content::TokenIds(_) | Content::Messages(_) if args.system.is_some() => {
             Err(Failure::Said("--system is for prompts that are texts; put a system message into \"messages\" instead".into()))
         }
         Content::TokenIds(ids) => without_template().map(|()| ids),
@@ -77,11 +71,11 @@ fn ids(content: Content, llm: &Llm, framing: &Framing<'_>) -> Result<Vec<u32>, F
         Content::Text(text) if text.is_empty() => Err(Failure::Said("prompt: is empty; a text is needed".into())),
         Content::Text(text) => {
             let tokenizer = llm.require_tokenizer()?;
-            if framing.raw || !(framing.chat || framing.system.is_some() || tokenizer.chat_template().is_some()) {
+            if !args.is_chat(tokenizer) {
                 without_template()?;
                 return Ok(tokenizer.encode(&text, specials)?);
             }
-            let system = framing.system.map(|system| Message::new("system", system));
+            let system = args.system.as_ref().map(|system| Message::new("system", system));
             let messages: Vec<Message> = system.into_iter().chain([Message::new("user", text)]).collect();
             Ok(chat(&messages)?)
         }

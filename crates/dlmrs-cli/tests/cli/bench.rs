@@ -56,7 +56,7 @@ fn json_has_the_documented_keys() {
 
 #[test]
 fn counters_are_those_of_generate() {
-    let problems = include_str!("../../src/demo/problems.jsonl").lines().take(3);
+    let problems = include_str!("../../../dlmrs-tasks/data/word_problems.jsonl").lines().take(3);
     let prompts = problems.map(|line| serde_json::from_str::<Value>(line).unwrap()["question"].to_string());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), prompts.map(|question| format!("{{\"prompt\": {question}}}\n")).collect::<String>()).unwrap();

@@ -136,13 +136,15 @@ fn what_is_wrong_from_the_start_is_told_before_anything_is_read() {
 }
 
 #[test]
-fn input_that_is_no_text() {
-    let run = run_with_input(
-        &["chat", "tiny-sdar"],
-        format!("{PROBLEM}\n").as_bytes().iter().copied().chain(*b"caf\xE9\n").collect::<Vec<_>>().as_slice(),
-    );
-    assert_eq!((run.code, run.out), (Some(1), format!("{ANSWER}\n")));
-    assert!(run.err.contains("line 2 of standard input: is not UTF-8: byte 0xE9 at offset 3"), "{}", run.err);
+fn a_line_that_is_no_text_does_not_end_the_chat() {
+    let message = "line 2 of standard input: is not UTF-8: byte 0xE9 at offset 3; convert it to UTF-8";
+    let input = [PROBLEM.as_bytes(), b"\ncaf\xE9\n/reset\n", PROBLEM.as_bytes(), b"\n"].concat();
+    let run = run_with_input(&["chat", "tiny-sdar"], &input);
+    assert_eq!((run.code, run.out), (Some(0), format!("{ANSWER}\n{ANSWER}\n")), "{}", run.err);
+    assert!(run.err.contains(&format!("dlmrs: error: {message}\n")), "{}", run.err);
+    let objects = objects(&run_with_input(&["chat", "tiny-sdar", "--json"], &input).out);
+    assert_eq!(objects[1], serde_json::json!({"index": 1, "error": message}));
+    assert_eq!((objects.len(), objects[2]["text"].as_str()), (3, Some(ANSWER)));
 }
 
 #[cfg(unix)]

@@ -26,8 +26,11 @@ fn chat_on_a_narrow_terminal() {
     terminal.wait_for_prompt();
     terminal.press(&format!("{PROBLEM}\r"));
     terminal.wait_for("#### 47");
+    // What is typed before the prompt is there is echoed twice.
+    terminal.wait_for_prompt();
     terminal.press("/nonsense\r");
     terminal.wait_for("is no command");
+    terminal.wait_for_prompt();
     terminal.press("/stats\r");
     terminal.wait_for("2 messages");
     terminal.wait_for_prompt();

@@ -7,6 +7,19 @@ use std::path::{Path, PathBuf};
 use super::hub;
 use crate::{Error, Result};
 
+/// The text files of a model folder that are read, besides the weights and their index.
+pub const TEXTS: [&str; 9] = [
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "chat_template.jinja",
+];
+
 /// No tokenizer's vocabulary is larger; the largest have some 40 MB.
 const MAX_VOCABULARY: u64 = 256 << 20;
 /// No other text file is larger; the largest indexes have some 10 MB. Parsed, a file can take thirty times its length.

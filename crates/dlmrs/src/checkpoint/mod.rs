@@ -25,7 +25,7 @@ pub mod weights;
 pub use config::{FeedForward, ModelConfig, NativeAttention};
 pub use defaults::{Facts, Overrides, facts};
 pub use family::Family;
-pub use folder::Folder;
+pub use folder::{Folder, TEXTS};
 pub use hub::data_file;
 pub use inspect::{Report, inspect};
 pub(crate) use json::shown;

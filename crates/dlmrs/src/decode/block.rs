@@ -7,7 +7,7 @@
 use super::method::{BlockDiffusion, Strategy, Task};
 use super::reveal::{self, Candidate, Chosen};
 use super::rules::Rules;
-use super::{Decoder, PassKind, Revealed, RowCounts, Scan, Wish};
+use super::{Answer, Counts, Decoder, PassKind, Revealed, Scan, Wish};
 use crate::error::Result;
 use crate::pass::{Keep, Pass, Sees};
 use crate::sample::RowStat;
@@ -102,9 +102,9 @@ impl BlockDecoder {
         }
     }
 
-    fn counts(&self, from: usize, keep: usize, to: usize) -> RowCounts {
+    fn counts(&self, from: usize, keep: usize, to: usize) -> Counts {
         let commit = (from..keep).filter(|p| self.denoised[p / self.length]).count();
-        RowCounts { prefill: keep - from - commit, commit, denoise: to - keep }
+        Counts::of(PassKind::Prefill, keep - from - commit).and(PassKind::Commit, commit).and(PassKind::Denoise, to - keep)
     }
 
     fn choose(&self, candidates: &[Candidate]) -> Chosen {
@@ -159,9 +159,9 @@ impl Decoder for BlockDecoder {
         Ok(vec![Wish { cache: 0, pass, scans, kind: PassKind::Denoise, rows }])
     }
 
-    fn take(&mut self, answers: &[Vec<RowStat>]) -> Result<Vec<Revealed>> {
+    fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
         self.cached = self.caching;
-        let Some(stats) = answers.first().filter(|stats| !stats.is_empty()) else { return Ok(Vec::new()) };
+        let Some(stats) = answers.first().map(|answer| &answer.stats).filter(|stats| !stats.is_empty()) else { return Ok(Vec::new()) };
         let candidates: Vec<_> =
             self.reading.iter().zip(stats).map(|(&position, stat)| Candidate { position, score: self.score(stat) }).collect();
         let mut revealed = Vec::new();

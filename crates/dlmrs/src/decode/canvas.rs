@@ -6,7 +6,7 @@ use super::method::{Canvas, DreamAlg, Remasking, Task};
 use super::reveal::{self, Candidate, Chosen};
 use super::rules::Rules;
 use super::schedule::{dream_share, quotas, steps_by_block};
-use super::{Decoder, How, PassKind, Revealed, RowCounts, Scan, Wish};
+use super::{Answer, Counts, Decoder, How, PassKind, Revealed, Scan, Wish};
 use crate::error::Result;
 use crate::pass::{Keep, Pass, Sees};
 use crate::sample::RowStat;
@@ -216,7 +216,7 @@ impl Decoder for CanvasDecoder {
         let scan = |(read, &p): (usize, &usize)| Scan { read, guide: guide(read), rule: self.rules.at(p) };
         let scans = self.reading.iter().enumerate().map(scan).collect();
         let read: Vec<u32> = self.reading.iter().map(|&p| if self.shift { p.saturating_sub(1) } else { p } as u32).collect();
-        let rows = RowCounts { denoise: self.canvas.len(), ..RowCounts::default() };
+        let rows = Counts::of(PassKind::Denoise, self.canvas.len());
         let mut wishes = vec![Wish { cache: 0, pass: self.pass(&[], read.clone()), scans, kind: PassKind::Denoise, rows }];
         if self.caches() > 1 {
             wishes.push(Wish { cache: 1, pass: self.pass(&self.hidden, read), scans: Vec::new(), kind: PassKind::Denoise, rows });
@@ -224,8 +224,8 @@ impl Decoder for CanvasDecoder {
         Ok(wishes)
     }
 
-    fn take(&mut self, answers: &[Vec<RowStat>]) -> Result<Vec<Revealed>> {
-        let Some(stats) = answers.first() else { return Ok(Vec::new()) };
+    fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
+        let Some(Answer { stats, .. }) = answers.first() else { return Ok(Vec::new()) };
         let candidates: Vec<_> =
             self.reading.iter().zip(stats).map(|(&position, stat)| Candidate { position, score: self.score(position, stat) }).collect();
         let mut revealed = Vec::new();

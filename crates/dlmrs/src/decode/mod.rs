@@ -4,6 +4,7 @@
 
 mod block;
 mod canvas;
+mod counts;
 mod method;
 pub mod reveal;
 mod rules;
@@ -11,45 +12,13 @@ pub mod schedule;
 
 pub use block::BlockDecoder;
 pub use canvas::CanvasDecoder;
+pub use counts::{Counts, PassKind};
 pub(crate) use method::temperature;
-pub use method::{BlockDiffusion, Canvas, Decoding, DreamAlg, Remasking, Strategy, Task};
+pub use method::{BlockDiffusion, Canvas, Decoding, DreamAlg, Remasking, Strategy, Subject, Task};
 
 use crate::error::Result;
 use crate::pass::Pass;
 use crate::sample::{RowRule, RowStat};
-
-/// What a pass is for. Rows are counted by what each serves, so a pass that also commits a block counts as one denoising pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PassKind {
-    /// Puts given tokens into the cache; nothing is read.
-    Prefill,
-    /// Decides slots.
-    Denoise,
-    /// Makes a finished block permanent; nothing is read.
-    Commit,
-}
-
-impl PassKind {
-    /// Its name in statistics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Prefill => "prefill",
-            Self::Denoise => "denoise",
-            Self::Commit => "commit",
-        }
-    }
-}
-
-/// Rows of a pass by what each serves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RowCounts {
-    /// Rows of the prompt on their way into the cache.
-    pub prefill: usize,
-    /// Rows of finished blocks on their way into the cache.
-    pub commit: usize,
-    /// Rows of the block that is being decided; without a cache, of the whole canvas.
-    pub denoise: usize,
-}
 
 /// One pass that a decoder wants.
 #[derive(Clone, Debug)]
@@ -58,12 +27,12 @@ pub struct Wish {
     pub cache: usize,
     /// The pass.
     pub pass: Pass,
-    /// Rows to scan; the answer has one statistic for each, in this order.
+    /// Rows to scan.
     pub scans: Vec<Scan>,
     /// What it is for.
     pub kind: PassKind,
     /// Its rows by what they serve.
-    pub rows: RowCounts,
+    pub rows: Counts,
 }
 
 /// A read row of a wish that is to be scanned.
@@ -75,6 +44,13 @@ pub struct Scan {
     pub guide: Option<(usize, usize, f32)>,
     /// How the row is turned into a token.
     pub rule: RowRule,
+}
+
+/// What came of a wish.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// One for each of the wish's scans, in their order.
+    pub stats: Vec<RowStat>,
 }
 
 /// How a slot was decided.
@@ -121,7 +97,7 @@ pub trait Decoder: Send {
     fn next(&mut self) -> Result<Vec<Wish>>;
 
     /// Takes the answers to the wishes of the last `next`, in order, and says what was revealed.
-    fn take(&mut self, answers: &[Vec<RowStat>]) -> Result<Vec<Revealed>>;
+    fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>>;
 
     /// All tokens, prompt included; undecided slots hold the mask id.
     fn canvas(&self) -> &[u32];

@@ -19,7 +19,7 @@ pub use service::{Canceller, Next, Service, Stream};
 pub use stats::{Stats, Work};
 pub use trace::Traced;
 
-use crate::decode::Wish;
+use crate::decode::{Answer, Wish};
 use crate::error::{Error, Result};
 use crate::llm::Llm;
 use crate::model::{Guide, Hidden, RowScan};
@@ -178,9 +178,9 @@ fn forward(llm: &Llm, turns: &mut [Turn<'_>]) -> Result<Hidden> {
     llm.model().forward(&mut passes)
 }
 
-/// The answers of each turn: a list of statistics for each of its wishes. Rows of all requests are scanned together; if one of them
+/// The answers of each turn, one for each of its wishes. Rows of all requests are scanned together; if one of them
 /// cannot be drawn from, each request is scanned alone to find out whose it is.
-fn scan(hidden: &Hidden, turns: &[Turn<'_>]) -> Vec<Result<Vec<Vec<RowStat>>>> {
+fn scan(hidden: &Hidden, turns: &[Turn<'_>]) -> Vec<Result<Vec<Answer>>> {
     let scans: Vec<Vec<RowScan>> = turns.iter().map(|turn| turn.scans(hidden)).collect();
     let together: Vec<RowScan> = scans.iter().flatten().cloned().collect();
     match hidden.scan(&together) {
@@ -211,11 +211,11 @@ impl Turn<'_> {
         self.wishes.iter().enumerate().flat_map(of_wish).collect()
     }
 
-    fn split(&self, mut stats: &[RowStat]) -> Vec<Vec<RowStat>> {
+    fn split(&self, mut stats: &[RowStat]) -> Vec<Answer> {
         let next = |wish: &Wish| {
             let (own, after) = stats.split_at(wish.scans.len());
             stats = after;
-            own.to_vec()
+            Answer { stats: own.to_vec() }
         };
         self.wishes.iter().map(next).collect()
     }

@@ -7,12 +7,10 @@ use super::stats::Stats;
 use super::stop::Watch;
 use super::trace::Trace;
 use crate::cache::KvCache;
-use crate::checkpoint::NativeAttention;
-use crate::decode::{BlockDiffusion, Canvas, Decoder, Decoding, Task};
+use crate::decode::{Answer, Decoder, Decoding, Task};
 use crate::error::{Error, Result};
 use crate::llm::Llm;
 use crate::params::SamplingParams;
-use crate::sample::RowStat;
 
 /// What a caller asks for.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +55,7 @@ impl Active {
         stop_token_ids.extend(params.stop_token_ids.iter().copied().filter(|id| !llm.facts().stop_token_ids.contains(id)));
         let watch = Watch::new(&params, &stop_token_ids, llm.tokenizer())?;
         let seed = params.seed.unwrap_or_else(rand::random);
-        let warnings = warnings(llm, &decoding);
+        let warnings = decoding.warnings(&llm.subject());
         for warning in &warnings {
             tracing::warn!(model = llm.name(), "{warning}");
         }
@@ -110,7 +108,7 @@ impl Active {
     }
 
     /// Gives the decoder its answers and reports what came of them.
-    pub(super) fn take(&mut self, answers: &[Vec<RowStat>], events: &mut Vec<Event>) -> Result<()> {
+    pub(super) fn take(&mut self, answers: &[Answer], events: &mut Vec<Event>) -> Result<()> {
         let slots = self.decoder.take(answers)?;
         self.stats.revealed += slots.len();
         if let Some(trace) = &mut self.trace {
@@ -180,46 +178,5 @@ fn check(llm: &Llm, prompt: &[u32], params: &SamplingParams, decoding: &Decoding
         );
         return Err(Error::input("prompt", message));
     }
-    let native = llm.config().attention;
-    let fits = match decoding {
-        Decoding::Block(_) => native == NativeAttention::BlockCausal,
-        Decoding::Canvas(_) => native == NativeAttention::Bidirectional,
-    };
-    if !fits {
-        let (right, kind) = match native {
-            NativeAttention::BlockCausal => (Decoding::Block(BlockDiffusion::default()), "block-causal"),
-            NativeAttention::Bidirectional => (Decoding::Canvas(Canvas::default()), "bidirectional"),
-        };
-        let message = format!("is {}, but {} is {kind}; use {}", decoding.name(), llm.name(), right.name());
-        return Err(Error::input("decoding", message));
-    }
-    if let Decoding::Block(block) = decoding {
-        block.check_together()?;
-    }
-    if let Decoding::Canvas(canvas) = decoding {
-        canvas.check_together(llm.is_dream())?;
-        if canvas.logits_eos_inf && llm.eos_token_id().is_none() {
-            return Err(Error::input("logits_eos_inf", format!("{} names no end-of-text token that could be banned", llm.name())));
-        }
-    }
-    let block_length = match decoding {
-        Decoding::Block(b) => b.block_length,
-        Decoding::Canvas(c) => c.block_length,
-    };
-    match block_length {
-        Some(length) if length > limit => {
-            Err(Error::input("block_length", format!("is {length}, but the model takes at most {limit} tokens")))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn warnings(llm: &Llm, decoding: &Decoding) -> Vec<String> {
-    let Decoding::Block(settings) = decoding else { return Vec::new() };
-    let wanted = settings.block_length.or(llm.facts().block_length);
-    let (Some(wanted), Some(trained)) = (wanted, llm.trained_block_length()) else { return Vec::new() };
-    if wanted == trained {
-        return Vec::new();
-    }
-    vec![format!("block_length {wanted} differs from {trained}, for which these weights were trained; the text may be worse")]
+    decoding.suits(&llm.subject())
 }

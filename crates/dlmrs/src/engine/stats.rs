@@ -1,17 +1,16 @@
 //! What a request cost.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::decode::{PassKind, RowCounts, Wish};
+use crate::decode::{Counts, Wish};
 
 /// Counters of one request. Passes are the request's own: a forward that serves ten requests is one pass of each.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// Passes by kind.
-    pub passes: BTreeMap<PassKind, usize>,
+    pub passes: Counts,
     /// Rows by what they served.
-    pub rows: RowCounts,
+    pub rows: Counts,
     /// Rows whose logits were computed.
     pub scanned_rows: usize,
     /// Slots that were decided, those beyond the stop included.
@@ -48,10 +47,8 @@ impl Work {
 impl Stats {
     pub(super) fn count(&mut self, wishes: &[Wish], forward: Duration, scan: Duration) {
         for wish in wishes {
-            *self.passes.entry(wish.kind).or_default() += 1;
-            self.rows.prefill += wish.rows.prefill;
-            self.rows.commit += wish.rows.commit;
-            self.rows.denoise += wish.rows.denoise;
+            self.passes += Counts::of(wish.kind, 1);
+            self.rows += wish.rows;
             self.scanned_rows += wish.scans.len() + wish.scans.iter().filter(|scan| scan.guide.is_some()).count();
         }
         self.forward += forward;
@@ -60,7 +57,7 @@ impl Stats {
 
     /// Passes of all kinds (NFE).
     pub fn total_passes(&self) -> usize {
-        self.passes.values().sum()
+        self.passes.total()
     }
 
     /// Tokens of the output for each pass of any kind; 0 without a pass.

@@ -150,7 +150,7 @@ fn a_trace_tells_how_each_slot_was_decided() {
         assert_eq!(positions, (prompt.len()..prompt.len() + trace.len()).collect::<Vec<_>>());
         for slot in &trace {
             assert_eq!(slot.token, traced.canvas_token_ids[slot.position]);
-            assert!((1..=traced.stats.passes.values().sum()).contains(&slot.pass));
+            assert!((1..=traced.stats.total_passes()).contains(&slot.pass));
             assert!(slot.probability > 0.0 && slot.probability <= 1.0 && slot.entropy >= 0.0 && slot.margin >= 0.0, "{slot:?}");
         }
     }

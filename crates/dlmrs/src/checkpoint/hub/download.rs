@@ -13,23 +13,11 @@ use hf_hub::{Cache, CacheRepo, Repo, RepoType};
 use serde_json::Value;
 
 use super::super::Folder;
-use super::super::folder::hint;
+use super::super::folder::{TEXTS, hint};
 use super::super::index::{INDEX, SINGLE, plain_name};
 use crate::{Error, Result};
 
 const CONFIG: &str = "config.json";
-
-/// What is read beside config and weights, where a repository has it.
-const TEXTS: [&str; 8] = [
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "chat_template.jinja",
-];
 
 /// The folder of a repository in the cache, downloaded if it is not there.
 pub(in crate::checkpoint) fn open(repository: &str) -> Result<Folder> {
@@ -56,7 +44,7 @@ pub(in crate::checkpoint) fn open(repository: &str) -> Result<Folder> {
         return Err(Error::NotFound { what: CONFIG.to_string(), path: repository.into(), hint });
     }
     let config = download.file(CONFIG)?;
-    for name in TEXTS.into_iter().filter(|name| has(name)) {
+    for name in TEXTS.into_iter().filter(|name| *name != CONFIG && has(name)) {
         download.file(name)?;
     }
     let weights = match (has(SINGLE), has(INDEX)) {

@@ -1,0 +1,167 @@
+//! Settings of canvas diffusion.
+
+use super::{Method, Subject, Task, check};
+use crate::checkpoint::NativeAttention;
+use crate::decode::{CanvasDecoder, Decoder};
+use crate::error::{Error, Result};
+
+/// Which slots of a canvas a step keeps masked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Remasking {
+    /// The least probable stay masked.
+    #[default]
+    LowConfidence,
+    /// Random ones stay masked.
+    Random,
+}
+
+impl std::str::FromStr for Remasking {
+    type Err = Error;
+    fn from_str(s: &str) -> Result<Self> {
+        match s {
+            "low_confidence" => Ok(Self::LowConfidence),
+            "random" => Ok(Self::Random),
+            other => Err(Error::input("strategy", format!("'{other}' is unknown for a canvas; use low_confidence or random"))),
+        }
+    }
+}
+
+/// Dream's schedules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DreamAlg {
+    /// Every mask is revealed independently with the step's share as probability.
+    Origin,
+    /// By the probability of the chosen token.
+    MaskgitPlus,
+    /// By the distance between first and second probability.
+    TopkMargin,
+    /// By falling entropy.
+    Entropy,
+}
+
+impl std::str::FromStr for DreamAlg {
+    type Err = Error;
+    fn from_str(s: &str) -> Result<Self> {
+        Ok(match s {
+            "origin" => Self::Origin,
+            "maskgit_plus" => Self::MaskgitPlus,
+            "topk_margin" => Self::TopkMargin,
+            "entropy" => Self::Entropy,
+            other => return Err(Error::input("alg", format!("'{other}' is unknown; use origin, maskgit_plus, topk_margin or entropy"))),
+        })
+    }
+}
+
+/// Canvas diffusion: prompt and all slots in one canvas, decided block by block, every pass over the whole canvas.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Canvas {
+    /// Slots decided together, counted from the prompt's end; the last block may be shorter. None: 32 for LLaDA, the whole canvas for Dream.
+    pub block_length: Option<usize>,
+    /// Steps of **the whole canvas** (not a block). None: one token a step. Ignored with a threshold.
+    pub steps: Option<usize>,
+    /// Which slots stay masked in a step, for the fixed schedule and the threshold.
+    pub strategy: Remasking,
+    /// Reveal everything at least this probable, and always the most probable. None: the fixed schedule.
+    pub threshold: Option<f32>,
+    /// Classifier-free guidance; 0 is off. Above 0 every step costs two passes.
+    pub cfg_scale: f32,
+    /// Dream's schedules instead of the fixed one. None: `entropy` for Dream, off for LLaDA.
+    pub alg: Option<DreamAlg>,
+    /// Where Dream's time line ends.
+    pub eps: f32,
+    /// Above 0 Dream's slots are drawn from softmax(confidence / alg_temp) instead of taken in order.
+    pub alg_temp: f32,
+    /// The end-of-text id is never drawn (LLaDA's logits_eos_inf).
+    pub logits_eos_inf: bool,
+    /// Slots whose token is a stop id are revealed last (LLaDA's confidence_eos_eot_inf, working at every temperature).
+    pub confidence_eos_eot_inf: bool,
+}
+
+impl Default for Canvas {
+    fn default() -> Self {
+        Self {
+            block_length: None,
+            steps: None,
+            strategy: Remasking::LowConfidence,
+            threshold: None,
+            cfg_scale: 0.0,
+            alg: None,
+            eps: 1e-3,
+            alg_temp: 0.0,
+            logits_eos_inf: false,
+            confidence_eos_eot_inf: false,
+        }
+    }
+}
+
+impl Canvas {
+    /// Refuses settings that would have no effect (but for `steps`, which a threshold makes superfluous); `dream` says whether Dream's schedule is the default.
+    fn check_together(&self, dream: bool) -> Result<()> {
+        let refuse = |name: &str, message: &str| Err(Error::input(name, message));
+        let scheduled = self.threshold.is_none() && (self.alg.is_some() || dream);
+        if self.threshold.is_some() && self.alg.is_some() {
+            return refuse("alg", "has no effect with a threshold; leave one of them out");
+        }
+        if self.strategy == Remasking::Random && scheduled {
+            return refuse("strategy", "'random' has no effect with Dream's schedules; use alg=\"origin\", or give a threshold");
+        }
+        let way_out = if self.threshold.is_some() { "leave out threshold" } else { "give alg" };
+        for (name, given) in [("alg_temp", self.alg_temp > 0.0), ("eps", self.eps != Self::default().eps)] {
+            if given && !scheduled {
+                return refuse(name, &format!("has an effect with one of Dream's schedules only; {way_out}, or leave it out"));
+            }
+        }
+        let origin = scheduled && self.alg == Some(DreamAlg::Origin);
+        if origin && self.alg_temp > 0.0 {
+            return refuse("alg_temp", "has no effect with alg=\"origin\", which draws its slots anyway; leave one of them out");
+        }
+        if self.confidence_eos_eot_inf && (origin || self.strategy == Remasking::Random && self.threshold.is_none()) {
+            return refuse("confidence_eos_eot_inf", "has no effect where slots are drawn at random (strategy=\"random\", alg=\"origin\")");
+        }
+        Ok(())
+    }
+}
+
+impl Method for Canvas {
+    fn name(&self) -> &'static str {
+        "Canvas"
+    }
+
+    fn attention(&self) -> NativeAttention {
+        NativeAttention::Bidirectional
+    }
+
+    fn block_length(&self) -> Option<usize> {
+        self.block_length
+    }
+
+    fn validate(&self) -> Result<()> {
+        check::positive("block_length", self.block_length)?;
+        check::steps(self.steps)?;
+        check::number("threshold", self.threshold)?;
+        if !(self.cfg_scale >= 0.0 && self.cfg_scale.is_finite()) {
+            return Err(Error::input("cfg_scale", format!("is {}; a number of at least 0 is needed (0 is off)", self.cfg_scale)));
+        }
+        check::temperature("alg_temp", self.alg_temp, "off")?;
+        if !(self.eps > 0.0 && self.eps < 1.0) {
+            return Err(Error::input("eps", format!("is {}; a number between 0 and 1 is needed", self.eps)));
+        }
+        Ok(())
+    }
+
+    fn suits(&self, subject: &Subject<'_>) -> Result<()> {
+        self.check_together(subject.dream)?;
+        if self.logits_eos_inf && subject.eos_token_id.is_none() {
+            return Err(Error::input("logits_eos_inf", format!("{} names no end-of-text token that could be banned", subject.name)));
+        }
+        Ok(())
+    }
+
+    fn warnings(&self, _subject: &Subject<'_>) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn decoder(&self, task: Task) -> Box<dyn Decoder> {
+        Box::new(CanvasDecoder::new(self, task))
+    }
+}

@@ -1,0 +1,126 @@
+//! The methods of decoding and their settings, with the papers' own names. None means the checkpoint's own way.
+
+mod block;
+mod canvas;
+mod check;
+mod task;
+
+pub use block::{BlockDiffusion, Strategy};
+pub use canvas::{Canvas, DreamAlg, Remasking};
+pub(crate) use check::temperature;
+pub use task::Task;
+
+use super::Decoder;
+use crate::checkpoint::NativeAttention;
+use crate::error::{Error, Result};
+
+/// How a request is decoded.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decoding {
+    /// For block-causal models (SDAR).
+    Block(BlockDiffusion),
+    /// For bidirectional models (LLaDA, Dream).
+    Canvas(Canvas),
+}
+
+/// What the settings of a method have to know of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// For messages.
+    pub name: &'a str,
+    /// What its weights were trained with.
+    pub attention: NativeAttention,
+    /// Whether Dream's schedule is its own.
+    pub dream: bool,
+    /// End of text.
+    pub eos_token_id: Option<u32>,
+    /// B of the checkpoint, or what the user says it is.
+    pub block_length: Option<usize>,
+    /// B, if it is baked into the weights.
+    pub trained_block_length: Option<usize>,
+    /// The longest prompt and answer together.
+    pub max_model_len: usize,
+}
+
+/// The settings of one method.
+pub(super) trait Method {
+    /// As the Python class is called.
+    fn name(&self) -> &'static str;
+
+    /// The models that it is for.
+    fn attention(&self) -> NativeAttention;
+
+    /// B, if the user gave one.
+    fn block_length(&self) -> Option<usize>;
+
+    /// Refuses values that are wrong for every model.
+    fn validate(&self) -> Result<()>;
+
+    /// Refuses settings that have no effect, or that this model cannot serve.
+    fn suits(&self, subject: &Subject<'_>) -> Result<()>;
+
+    /// What may not be as the user thinks.
+    fn warnings(&self, subject: &Subject<'_>) -> Vec<String>;
+
+    /// The state machine for one request. Settings and task must have been checked.
+    fn decoder(&self, task: Task) -> Box<dyn Decoder>;
+}
+
+impl Decoding {
+    /// The way of decoding that such models are made for.
+    pub fn own(attention: NativeAttention) -> Self {
+        match attention {
+            NativeAttention::BlockCausal => Self::Block(BlockDiffusion::default()),
+            NativeAttention::Bidirectional => Self::Canvas(Canvas::default()),
+        }
+    }
+
+    fn method(&self) -> &dyn Method {
+        match self {
+            Self::Block(method) => method,
+            Self::Canvas(method) => method,
+        }
+    }
+
+    /// Its name, as the Python class is called.
+    pub fn name(&self) -> &'static str {
+        self.method().name()
+    }
+
+    /// Refuses values that are wrong for every model.
+    pub fn validate(&self) -> Result<()> {
+        self.method().validate()
+    }
+
+    /// Refuses settings that have no effect, or that this model cannot serve.
+    pub fn suits(&self, subject: &Subject<'_>) -> Result<()> {
+        let method = self.method();
+        if method.attention() != subject.attention {
+            let kind = match subject.attention {
+                NativeAttention::BlockCausal => "block-causal",
+                NativeAttention::Bidirectional => "bidirectional",
+            };
+            let right = Self::own(subject.attention);
+            let message = format!("is {}, but {} is {kind}; use {}", self.name(), subject.name, right.name());
+            return Err(Error::input("decoding", message));
+        }
+        method.suits(subject)?;
+        match method.block_length() {
+            Some(length) if length > subject.max_model_len => {
+                let message = format!("is {length}, but the model takes at most {} tokens", subject.max_model_len);
+                Err(Error::input("block_length", message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What may not be as the user thinks.
+    pub fn warnings(&self, subject: &Subject<'_>) -> Vec<String> {
+        self.method().warnings(subject)
+    }
+
+    /// The state machine for one request. Settings and task must have been checked.
+    pub fn decoder(&self, task: Task) -> Box<dyn Decoder> {
+        self.method().decoder(task)
+    }
+}

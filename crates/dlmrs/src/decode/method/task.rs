@@ -1,0 +1,33 @@
+//! What a decoder has to know.
+
+use crate::params::SamplingParams;
+use crate::sample::{Confidence, FilterOrder};
+
+/// What a decoder has to know of the request and of the model.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The prompt; mask ids in it are slots to fill.
+    pub prompt: Vec<u32>,
+    /// The request's settings, validated.
+    pub params: SamplingParams,
+    /// `params.seed`, or one that was drawn.
+    pub seed: u64,
+    /// The token that marks an undecided slot.
+    pub mask_token_id: u32,
+    /// Ids from here on are never drawn.
+    pub drawable: u32,
+    /// End of text, for `logits_eos_inf`.
+    pub eos_token_id: Option<u32>,
+    /// All stop ids of checkpoint and request.
+    pub stop_token_ids: Vec<u32>,
+    /// B of the checkpoint.
+    pub block_length: Option<usize>,
+    /// Whether the prediction for slot i is read at row i - 1.
+    pub shift: bool,
+    /// Dream's schedule is the default.
+    pub dream: bool,
+    /// Which distribution confidences are taken from above temperature 0.
+    pub confidence: Confidence,
+    /// In which order filters are applied.
+    pub filter_order: FilterOrder,
+}
