@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -39,6 +40,8 @@ def arguments() -> argparse.Namespace:
     args = parser.parse_args()
     if args.rounds < 1:
         parser.error(f"--rounds is {args.rounds}; at least 1 is needed")
+    if args.binary and not args.binary.is_file():
+        parser.error(f"--binary: there is no file {args.binary}")
     return args
 
 
@@ -48,19 +51,26 @@ def build() -> Path:
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "dlmrs"
 
 
+def found(program: str) -> str:
+    """Where it is. A link is not followed: an environment's Python is one."""
+    return os.path.abspath(shutil.which(program) or sys.exit(f"there is no {program}"))
+
+
 def imports(python: str, module: str) -> list[str]:
     return [python, "-c", f"import {module}; print({module}.__name__, flush=True)"]
 
 
 def commands(args: argparse.Namespace) -> dict[str, list[str]]:
-    binary = str(args.binary or build())
+    # What is named from here must be found from elsewhere.
+    binary = str((args.binary or build()).resolve())
+    python, torch_python = map(found, (args.python, args.torch_python))
     return {
         "dlmrs generate, 4 tokens": [binary, "generate", "tiny-sdar", QUESTION, "--max-tokens", "4"],
-        "python: dlmrs, 4 tokens": [args.python, "-c", GENERATE],
-        "python: import dlmrs": imports(args.python, "dlmrs"),
-        "python: import numpy": imports(args.python, "numpy"),
-        "python: import torch": imports(args.torch_python, "torch"),
-        "python: nothing": imports(args.python, "sys"),
+        "python: dlmrs, 4 tokens": [python, "-c", GENERATE],
+        "python: import dlmrs": imports(python, "dlmrs"),
+        "python: import numpy": imports(python, "numpy"),
+        "python: import torch": imports(torch_python, "torch"),
+        "python: nothing": imports(python, "sys"),
     }
 
 

@@ -60,7 +60,9 @@ impl Python {
     /// `kernel` false takes the weaker guard, as on a machine whose kernel has no other.
     pub(super) fn run_guarded(&self, program: &Program, limits: Limits, kernel: bool) -> Result<Run> {
         let folder = Folder::new().map_err(|error| Error::at("a folder for a program", error.to_string()))?;
-        let token = format!("passed {:032x}", rand::random::<u128>());
+        let mut secret = [0; 16];
+        getrandom::fill(&mut secret).map_err(|error| Error::at("a random number", error.to_string()))?;
+        let token = format!("passed {:032x}", u128::from_ne_bytes(secret));
         let mut command = Command::new(&self.path);
         // -I would make Python ignore the seed of hashes, which keeps the order of sets the same in all runs.
         command.args(["-s", "-S", "-B", "-X", "utf8", "-W", "ignore", "-c", BOOTSTRAP]);
