@@ -147,10 +147,14 @@ def window(llm: dlmrs.LLM, length: int, count: int, windows: list[int]) -> None:
     table(["budget of window", *kinds], [[cell, *(f"{100 * by[kind, cell].strict / count:.1f} %" for kind in kinds)] for cell in cells])
 
 
+def prompt_of(llm: dlmrs.LLM, problem: Problem) -> list[int]:
+    return llm.chat([{"role": "user", "content": problem.question}], dlmrs.SamplingParams(max_tokens=0)).prompt_token_ids
+
+
 def suffix_mass(llm: dlmrs.LLM, problem: Problem, length: int, dropped: set[int] | None = None) -> tuple[list[int], list[float]]:
     """Places behind the first block that are fed, and the share of attention that the block's rows give to each on average."""
-    from_ = len(llm.chat([{"role": "user", "content": problem.question}], dlmrs.SamplingParams(max_tokens=0)).prompt_token_ids)
-    prompt = llm.chat([{"role": "user", "content": problem.question}], dlmrs.SamplingParams(max_tokens=0)).prompt_token_ids
+    prompt = prompt_of(llm, problem)
+    from_ = len(prompt)
     canvas = [*prompt, *[llm.mask_token_id] * length]
     places = [place for place in range(len(canvas)) if not dropped or place not in dropped]
     queries = [row for row, place in enumerate(places) if from_ <= place < from_ + BLOCK]
@@ -160,8 +164,8 @@ def suffix_mass(llm: dlmrs.LLM, problem: Problem, length: int, dropped: set[int]
 
 
 def attention(llm: dlmrs.LLM, length: int, count: int, judged: int, svg: str | None) -> None:
-    edges = [1, 2, 4, 8, 16, 32, 64, 96, 128, 160, 192, 224, length - BLOCK, length - BLOCK + 1]
-    edges = [edge for edge in edges if edge <= length - BLOCK + 1]
+    behind = length - BLOCK
+    edges = sorted({edge for edge in (1, 2, 4, 8, 16, 32, 64, 96, 128, 160, 192, 224) if edge < behind} | {behind, behind + 1})
     bins = list(zip(edges, edges[1:]))
     sums, absorbed_near, absorbed, taken = [0.0] * len(bins), 0.0, 0.0, 0.0
     distance, most = length // 8, 10
@@ -170,7 +174,7 @@ def attention(llm: dlmrs.LLM, length: int, count: int, judged: int, svg: str | N
         for index, (low, high) in enumerate(bins):
             sums[index] += sum(m for place, m in zip(places, mass) if low <= place < high) / count
         far = sorted((place for place in places if place > distance), key=lambda place: -mass[place - 1])[:most]
-        start = len(llm.chat([{"role": "user", "content": problem.question}], dlmrs.SamplingParams(max_tokens=0)).prompt_token_ids) + BLOCK - 1
+        start = len(prompt_of(llm, problem)) + BLOCK - 1
         left, after = suffix_mass(llm, problem, length, {start + place for place in far})
         taken += sum(mass[place - 1] for place in far)
         gains = {place: m - mass[place - 1] for place, m in zip(left, after)}

@@ -159,7 +159,7 @@ fn biases_bans_and_stop_ids() {
 #[test]
 fn caches_and_suffix_policies() {
     let ask = |options: &[&str]| {
-        let common = ["generate", "tiny-llada", PROBLEM, "--threshold", "0.9", "--max-tokens", "96", "--seed", "1", "--json"];
+        let common = ["generate", "tiny-llada", PROBLEM, "--block-length", "8", "--max-tokens", "64", "--seed", "1", "--json"];
         objects(&good(&[&common, options].concat())).remove(0)
     };
     let rows = |object: &serde_json::Value| object["stats"]["rows"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum::<u64>();
@@ -179,7 +179,7 @@ fn caches_and_suffix_policies() {
         assert!(found["stats"]["mean_kept_suffix"].as_f64().unwrap() <= plain["stats"]["mean_kept_suffix"].as_f64().unwrap());
     }
     let whole = ask(&["--early-stop", "off"]);
-    assert_eq!((&whole["text"], &whole["stats"]["blocks"]), (&plain["text"], &3.into()));
+    assert_eq!((&whole["text"], &whole["stats"]["blocks"]), (&plain["text"], &8.into()));
     assert_eq!(ask(&["--early-stop", "compat"])["text"], plain["text"]);
     assert_eq!(ask(&["--cache", "dual", "--refresh", "step"])["token_ids"], plain["token_ids"]);
 }

@@ -244,7 +244,8 @@ impl Decoder for CanvasDecoder {
     }
 
     fn kept_suffix(&self) -> &[Vec<u32>] {
-        &self.kept
+        let waiting = !self.finished() && self.feed.is_first();
+        &self.kept[..self.kept.len() - usize::from(waiting)]
     }
 }
 
