@@ -116,9 +116,12 @@ def table(head: list[str], rows: list[list[str]]) -> None:
 
 
 def share(right: int, of: int) -> str:
-    """Percent with the half-width of the 95 % interval."""
-    p = right / max(of, 1)
-    return f"{100 * p:.1f} ± {196 * math.sqrt(p * (1 - p) / max(of, 1)):.1f} %"
+    """Percent, and the 95 % interval (Wilson)."""
+    n, z = max(of, 1), 1.96
+    p = right / n
+    middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    low, high = ((middle + sign * half) / (1 + z * z / n) for sign in (-1, 1))
+    return f"{100 * p:.1f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
 @dataclass(frozen=True)

@@ -49,13 +49,10 @@ class SuffixDropout:
     """A random draw of the masks behind the current block, thinner with distance (DPad). It is made once a block, kept
     for all its passes, and depends on the seed, the block and the place alone.
 
-    With d = j / (window - 1), j = 0 right behind the block, a mask is kept with probability min(1, p):
-
-    - ``gaussian``: p = a * phi(k * d), phi the density of the standard normal distribution;
-    - ``exponential``: p = a * exp(-k * d);
-    - ``linear``: p = a * (1 - d);
-    - ``step``: p = a in the nearer half of the window, a / k in the other;
-    - ``uniform``: exactly ``budget`` of the window, all equally likely.
+    With d = j / (window - 1), j = 0 right behind the block, a mask is kept with probability min(1, p). For ``gaussian`` p
+    is a * phi(k * d), phi the density of the standard normal distribution; for ``exponential`` a * exp(-k * d); for
+    ``linear`` a * (1 - d); for ``step`` a in the nearer half of the window and a / k in the other. ``uniform`` keeps exactly
+    ``budget`` of the window, all equally likely.
 
     Attributes:
         window: Masks behind the block that may be kept; what reaches beyond the canvas is cut. None: a quarter of
