@@ -32,6 +32,8 @@ def canvas(case: Case) -> dlmrs.Canvas:
         cfg_scale=case.get("cfg_scale", 0.0),
         alg=case.get("alg"),
         eps=case.get("eps", 1e-3),
+        cache=case["cache"],
+        suffix=case.get("kept_suffix"),
     )
 
 
@@ -58,16 +60,20 @@ def test_block_diffusion(load: Load, family: str, file: str, backend: str) -> No
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("family", ["llada", "dream"])
-def test_canvas_diffusion_without_cache(load: Load, family: str, backend: str) -> None:
+@pytest.mark.parametrize(("family", "known"), [("llada", 118), ("dream", 107)])
+def test_canvas_diffusion(load: Load, family: str, known: int, backend: str) -> None:
     llm = load(family, backend=backend)
-    found = [c for c in cases(family, "generate") if c["cache"] == "none" and "kept_suffix" not in c]
-    assert len(found) > 20
+    found = cases(family, "generate")
+    assert len(found) == known
     for case in found:
         [output] = llm.generate(case["prompt_ids"], params(case), decoding=canvas(case))
         assert tail(output) == output.token_ids == case["output_ids"], case["name"]
+        passes, refreshes = output.stats.total_passes, output.stats.passes["refresh"]
+        assert refreshes == (0 if case["cache"] == "none" else case["gen_length"] // case["block_length"]), case["name"]
         if "nfe" in case:
-            assert output.stats.total_passes == case["nfe"], case["name"]
+            assert passes == case["nfe"], case["name"]
+        if "reference_nfe" in case:
+            assert passes - refreshes == case["reference_nfe"], case["name"]
 
 
 def test_a_batch_gives_what_each_prompt_gives_alone(load: Load) -> None:

@@ -9,7 +9,14 @@ import dlmrs
 import numpy as np
 import pytest
 
-CLASSES = [dlmrs.SamplingParams, dlmrs.BlockDiffusion, dlmrs.Canvas]
+CLASSES = [
+    dlmrs.SamplingParams,
+    dlmrs.BlockDiffusion,
+    dlmrs.Canvas,
+    dlmrs.SuffixDropout,
+    dlmrs.WindowTail,
+    dlmrs.Spotlight,
+]
 
 
 @pytest.mark.parametrize("cls", CLASSES)
@@ -90,11 +97,59 @@ def test_bad_sampling_params(field: str, value: Any, message: str) -> None:
         (dlmrs.Canvas, "eps", 0, "eps: is 0"),
         (dlmrs.Canvas, "alg_temp", math.nan, "alg_temp: is NaN"),
         (dlmrs.Canvas, "logits_eos_inf", 1, "logits_eos_inf: is 1"),
+        (dlmrs.Canvas, "cache", "both", "cache: 'both' is unknown; use none, prefix or dual"),
+        (dlmrs.Canvas, "cache", None, "cache: is None"),
+        (dlmrs.Canvas, "refresh", 0, "refresh: is 0; at least 1 is needed"),
+        (dlmrs.Canvas, "refresh", "never", "refresh: 'never' is unknown; use block, step, or a number"),
+        (dlmrs.Canvas, "refresh", 1.5, "refresh: is 1.5"),
+        (dlmrs.Canvas, "early_stop", "late", "early_stop: 'late' is unknown"),
+        (dlmrs.Canvas, "factor", -1, "factor: is -1; a finite number of at least 0"),
+        (dlmrs.Canvas, "max_reveals", 0, "max_reveals: is 0"),
+        (dlmrs.Canvas, "suffix", "normal", "suffix: 'normal' is unknown; use off, keep_all"),
+        (dlmrs.Canvas, "suffix", "gaussian:window=0", "window: is 0"),
+        (dlmrs.Canvas, "suffix", 5, r"suffix: is 5 \(int\); a SuffixDropout, a WindowTail, a Spotlight, a policy's name"),
+        (dlmrs.Canvas, "suffix", [[3, 2]], "suffix: the places of block 0 do not rise"),
+        (dlmrs.Canvas, "suffix", [[-1]], r"suffix\[0\]\[0\]: is -1"),
+        (dlmrs.SuffixDropout, "window", 0, "window: is 0; at least 1 is needed"),
+        (dlmrs.SuffixDropout, "window", -1, "window: is -1"),
+        (dlmrs.SuffixDropout, "k", 0, "k: is 0; a number above 0"),
+        (dlmrs.SuffixDropout, "k", -3, "k: is -3; a number above 0"),
+        (dlmrs.SuffixDropout, "a", -0.5, "a: is -0.5; a finite number of at least 0"),
+        (dlmrs.SuffixDropout, "a", math.inf, "a: is inf; a finite number"),
+        (dlmrs.SuffixDropout, "a", math.nan, "a: is NaN; a finite number"),
+        (dlmrs.SuffixDropout, "kind", "normal", "kind: 'normal' is unknown; use gaussian, uniform"),
+        (dlmrs.WindowTail, "window", 0, "window: is 0"),
+        (dlmrs.WindowTail, "tail", -1, "tail: is -1"),
+        (dlmrs.Spotlight, "count", 0, "count: is 0"),
     ],
 )
 def test_bad_decoding(cls: Any, field: str, value: Any, message: str) -> None:
     with pytest.raises(dlmrs.InputError, match=message):
         cls(**{field: value})
+
+
+def test_bad_suffix_dropout() -> None:
+    with pytest.raises(dlmrs.InputError, match="budget: is 33, more than the window of 32 holds"):
+        dlmrs.SuffixDropout(kind="uniform", window=32, budget=33)
+    with pytest.raises(dlmrs.InputError, match="budget: settles a"):
+        dlmrs.SuffixDropout(a=1.0, budget=3)
+    with pytest.raises(dlmrs.InputError, match="preset: 'gpt' is unknown; use one of llada-instruct-gsm8k"):
+        dlmrs.SuffixDropout.preset("gpt")
+
+
+def test_presets_and_probabilities() -> None:
+    assert dlmrs.SuffixDropout.preset("llada-1.5-gsm8k") == dlmrs.SuffixDropout(window=256, k=3.0, a=1.6)
+    assert len(dlmrs.SuffixDropout.presets()) == 15
+    likely = dlmrs.SuffixDropout(window=10, k=3.0, a=2.0).probabilities(256)
+    assert len(likely) == 10 and likely == sorted(likely, reverse=True)
+    assert likely[0] == pytest.approx(2.0 / math.sqrt(2 * math.pi), abs=1e-6)
+    assert sum(dlmrs.SuffixDropout(kind="exponential", window=64, budget=20).probabilities(256)) == pytest.approx(20, abs=1e-6)
+
+
+def test_lists_of_places_are_frozen() -> None:
+    lists = [[9, 12], np.array([13], dtype=np.int64), []]
+    canvas = dlmrs.Canvas(suffix=lists)
+    assert canvas.suffix == ((9, 12), (13,), ()) and hash(canvas) == hash(dlmrs.Canvas(suffix=lists))
 
 
 def test_legal_extremes() -> None:

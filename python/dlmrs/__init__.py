@@ -9,13 +9,14 @@
         print(event)
 
 How a request is decoded is one dataclass a method: :class:`BlockDiffusion` for block-causal models (SDAR),
-:class:`Canvas` for bidirectional ones (LLaDA, Dream). Every exception is a :class:`dlmrs.Error`.
+:class:`Canvas` for bidirectional ones (LLaDA, Dream), with or without caches and suffix policies
+(:class:`SuffixDropout`, :class:`WindowTail`, :class:`Spotlight`). Every exception is a :class:`dlmrs.Error`.
 """
 
 import logging
 
 from dlmrs._dlmrs import LLM, Stream, __version__, bundled_models, inspect
-from dlmrs.decoding import BlockDiffusion, Canvas, Decoding
+from dlmrs.decoding import BlockDiffusion, Canvas, Decoding, Spotlight, SuffixDropout, SuffixPolicy, WindowTail
 from dlmrs.errors import (
     CapacityError,
     CheckpointError,
@@ -58,12 +59,16 @@ __all__ = [
     "Output",
     "Revealed",
     "SamplingParams",
+    "Spotlight",
     "Stats",
     "Stream",
+    "SuffixDropout",
+    "SuffixPolicy",
     "TemplateError",
     "TokenizerError",
     "Trace",
     "UnsupportedModelError",
+    "WindowTail",
     "__version__",
     "bundled_models",
     "inspect",

@@ -13,7 +13,20 @@ from dlmrs.events import Event
 from dlmrs.output import Output
 from dlmrs.params import SamplingParams
 
-__all__ = ["LLM", "Stream", "__version__", "bundled_models", "check_decoding", "check_params", "inspect", "run_cli"]
+__all__ = [
+    "LLM",
+    "Stream",
+    "__version__",
+    "bundled_models",
+    "check_decoding",
+    "check_params",
+    "check_suffix",
+    "inspect",
+    "kept_probabilities",
+    "run_cli",
+    "suffix_preset",
+    "suffix_presets",
+]
 
 __version__: Final[str]
 """The version of this package and of the engine inside it."""
@@ -95,6 +108,15 @@ class LLM:
         mask: npt.NDArray[np.bool_] | Sequence[Sequence[bool]] | None = None,
         rows: _Ids | None = None,
     ) -> npt.NDArray[np.float32]: ...
+    def attention_mass(
+        self,
+        token_ids: _Ids,
+        queries: _Ids,
+        keys: _Ids,
+        *,
+        positions: _Ids | None = None,
+        mask: npt.NDArray[np.bool_] | Sequence[Sequence[bool]] | None = None,
+    ) -> npt.NDArray[np.float32]: ...
     def encode(self, text: str, *, parse_specials: bool = False) -> list[int]: ...
     def decode(self, ids: _Ids, *, skip_special: bool = True) -> str: ...
     def close(self) -> None: ...
@@ -144,6 +166,7 @@ class Stream(Iterator[Event], AsyncIterator[Event], Awaitable[Output]):
 def bundled_models() -> list[str]: ...
 def check_decoding(decoding: object, /) -> None: ...
 def check_params(params: object, /) -> None: ...
+def check_suffix(policy: object, /) -> None: ...
 def inspect(
     model: str | PathLike[str],
     *,
@@ -152,4 +175,7 @@ def inspect(
     block_length: int | None = None,
     stop_token_ids: Sequence[int] | None = None,
 ) -> dict[str, Any]: ...
+def kept_probabilities(policy: object, slots: int, /) -> list[float]: ...
 def run_cli(args: Sequence[str], /) -> int: ...
+def suffix_preset(name: str, /) -> dict[str, Any]: ...
+def suffix_presets() -> list[str]: ...

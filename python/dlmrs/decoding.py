@@ -4,10 +4,13 @@ None means the checkpoint's own way, which each field documents. All values are 
 one raises :class:`dlmrs.InputError`.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dlmrs._dlmrs import check_decoding
+from dlmrs._dlmrs import check_decoding, check_suffix, kept_probabilities, suffix_preset, suffix_presets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,23 +45,120 @@ class BlockDiffusion:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SuffixDropout:
+    """A random draw of the masks behind the current block, thinner with distance (DPad). It is made once a block, kept
+    for all its passes, and depends on the seed, the block and the place alone.
+
+    With d = j / (window - 1), j = 0 right behind the block, a mask is kept with probability min(1, p). For ``gaussian`` p
+    is a * phi(k * d), phi the density of the standard normal distribution; for ``exponential`` a * exp(-k * d); for
+    ``linear`` a * (1 - d); for ``step`` a in the nearer half of the window and a / k in the other. ``uniform`` keeps exactly
+    ``budget`` of the window, all equally likely.
+
+    Attributes:
+        window: Masks behind the block that may be kept; what reaches beyond the canvas is cut. None: a quarter of
+            ``max_tokens``, at least 64 and at most 256.
+        k: Where the window ends on the curve. None: 3; for ``step`` 4. Not for ``linear`` and ``uniform``.
+        a: Height of the curve; 0 drops all. None: 2.3 for ``gaussian``, else what ``budget`` asks for.
+        kind: The curve.
+        budget: How many masks a whole window keeps on average, in place of ``a``. None: as many as a ``gaussian`` of
+            k 3 and a 2.3 keeps of this window.
+    """
+
+    window: int | None = None
+    k: float | None = None
+    a: float | None = None
+    kind: Literal["gaussian", "uniform", "exponential", "linear", "step"] = "gaussian"
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        check_suffix(self)
+
+    @classmethod
+    def preset(cls, name: str) -> SuffixDropout:
+        """What DPad's scripts use for a model and a task, such as ``llada-1.5-gsm8k``."""
+        return cls(**suffix_preset(name))
+
+    @staticmethod
+    def presets() -> list[str]:
+        """The names of all presets."""
+        return suffix_presets()
+
+    def probabilities(self, max_tokens: int) -> list[float]:
+        """The probability of each mask of the window to be kept, the nearest first, for an answer of so many slots; for
+        ``uniform`` the share that is kept of a whole window."""
+        return kept_probabilities(self, max_tokens)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowTail:
+    """The nearest masks behind the block and the last ones of the canvas, without chance (Streaming-dLLM).
+
+    Attributes:
+        window: So many right behind the block. None: a quarter of ``max_tokens``, at least 64 and at most 256.
+        tail: And so many at the canvas's end.
+    """
+
+    window: int | None = None
+    tail: int = 1
+
+    def __post_init__(self) -> None:
+        check_suffix(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spotlight:
+    """DPad's ablation: after a block's first pass those masks behind it are dropped that its rows give the most
+    attention to, mean over layers, heads and rows. Needs attention maps, so each block's first pass is slow.
+
+    Attributes:
+        distance: Only masks farther from the block than this; the one right behind it has distance 1.
+        count: So many.
+    """
+
+    distance: int = 128
+    count: int = 10
+
+    def __post_init__(self) -> None:
+        check_suffix(self)
+
+
+SuffixPolicy: TypeAlias = SuffixDropout | WindowTail | Spotlight | str | Sequence[Sequence[int]]
+"""Which masks behind a block are fed. A string is ``off``, ``keep_all``, ``drop_all``, or any policy as the command line
+takes it (``gaussian:window=128,k=3,a=1.6``); lists are places of the canvas to keep, one list a block."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Canvas:
     """Canvas diffusion, for bidirectional models (LLaDA, Dream): prompt and all slots in one canvas, decided block by
-    block, every pass over the whole canvas. The canvas is exactly ``max_tokens`` long behind the prompt.
+    block. The canvas is exactly ``max_tokens`` long behind the prompt.
 
-    Grade of exactness: **identical**. Nothing is cached, so nothing is stale.
+    Grade of exactness: **identical** without ``cache`` and ``suffix``, for nothing is cached, so nothing is stale;
+    **approximate** with either.
 
     Settings that would have no effect together are refused when a request is made, but for ``steps`` beside a
-    ``threshold``.
+    ``threshold`` or a ``factor``.
 
     Attributes:
         block_length: Slots decided together, counted from the prompt's end; the last block may be shorter. None: 32
-            for LLaDA, the whole canvas for Dream.
+            for LLaDA, and for Dream with a cache or a suffix policy; the whole canvas for Dream without.
         steps: Steps **of the whole canvas**, NOT of a block (that is :attr:`BlockDiffusion.steps`). None: one token
-            a step. Ignored with a ``threshold``.
+            a step. Ignored with a ``threshold`` or a ``factor``.
         strategy: Which slots stay masked in a step: the least probable, or random ones.
         threshold: Reveal everything at least this probable (>=), and always the most probable. 0 or less reveals
             all, above 1 one a step. None: the fixed schedule of ``steps``.
+        factor: In place of a threshold: reveal the n most probable, n the largest for which the m-th has a
+            probability of at least 1 - factor / (m + 1) for every m from 2 to n (Fast-dLLM).
+        factor_compat: With a factor: as Fast-dLLM's code, which takes the last candidate of a block along where the
+            rule stops right before it.
+        max_reveals: With a threshold or a factor: at most so many slots a pass.
+        cache: What is taken from a cache after a block's first pass: nothing, what stands before the block, or what
+            stands before and behind it. A cache is stale from the second layer on.
+        refresh: With a cache: when it is computed anew. At every ``block``, in every ``step`` (slow: nothing is stale),
+            or every so many blocks; in between a finished block is appended by the next one's first pass.
+        suffix: Which masks behind the block are fed. None is ``off``: all of them.
+        early_stop: ``strict``: the request ends at the first stop id with no mask before it. ``compat``: as DPad's
+            code, a finished block with a stop id anywhere is the last, and fills the rest of the canvas. ``off``: the
+            whole canvas is decided, and the text is cut afterwards (a stream then gives all text at the end).
         cfg_scale: Classifier-free guidance; 0 is off. Above 0 every step costs two passes.
         alg: Dream's schedules in place of the fixed one; not together with a ``threshold``. None: ``entropy`` for
             Dream, off for LLaDA.
@@ -74,6 +174,13 @@ class Canvas:
     steps: int | None = None
     strategy: Literal["low_confidence", "random"] = "low_confidence"
     threshold: float | None = None
+    factor: float | None = None
+    factor_compat: bool = False
+    max_reveals: int | None = None
+    cache: Literal["none", "prefix", "dual"] = "none"
+    refresh: Literal["block", "step"] | int = "block"
+    suffix: SuffixPolicy | None = None
+    early_stop: Literal["strict", "compat", "off"] = "strict"
     cfg_scale: float = 0.0
     alg: Literal["origin", "maskgit_plus", "topk_margin", "entropy"] | None = None
     eps: float = 1e-3
@@ -83,6 +190,10 @@ class Canvas:
 
     def __post_init__(self) -> None:
         check_decoding(self)
+        if not isinstance(self.suffix, str | SuffixDropout | WindowTail | Spotlight | None):
+            # As tuples, so that the settings stay frozen and hashable.
+            kept = tuple(tuple(int(place) for place in block) for block in self.suffix)
+            object.__setattr__(self, "suffix", kept)
 
 
 Decoding: TypeAlias = BlockDiffusion | Canvas

@@ -17,6 +17,8 @@ class Stats:
         rows: Rows of these passes by what each served, by the same names.
         scanned_rows: Rows whose logits were computed.
         revealed: Slots that were decided, those beyond the stop included.
+        blocks: Blocks of a canvas that were begun; 0 for block diffusion.
+        mean_kept_suffix: Masks behind a block that its passes fed, mean over these blocks.
         tokens: Tokens of the output.
         tokens_per_pass: ``tokens / total_passes``; 0 without a pass.
         forward_seconds: Seconds in forwards that this request took part in.
@@ -29,6 +31,8 @@ class Stats:
     rows: dict[str, int]
     scanned_rows: int
     revealed: int
+    blocks: int
+    mean_kept_suffix: float
     tokens: int
     tokens_per_pass: float
     forward_seconds: float

@@ -26,6 +26,7 @@ class Trace:
         entropies: Entropy of the slot's row, in nats.
         margins: Probability of the row's first token minus that of its second.
         how: ``ranked``: chosen within the step's share; ``bound``: beyond it, by a threshold or an entropy bound.
+        kept_suffix: Of each block of a canvas that was begun, the places behind it that its passes fed.
     """
 
     positions: npt.NDArray[np.int64]
@@ -35,6 +36,7 @@ class Trace:
     entropies: npt.NDArray[np.float32]
     margins: npt.NDArray[np.float32]
     how: list[Literal["ranked", "bound"]]
+    kept_suffix: list[list[int]]
 
     def __len__(self) -> int:
         return len(self.how)

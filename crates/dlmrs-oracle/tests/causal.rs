@@ -27,7 +27,7 @@ fn tokens() -> Vec<u32> {
 fn run(llm: &Llm, cache: &mut KvCache, tokens: &[u32], from: usize, keep: Keep) -> Vec<Vec<f32>> {
     let n = tokens.len() as u32;
     let positions = (from as u32..from as u32 + n).collect();
-    let pass = Pass { tokens: tokens.to_vec(), positions, base: from, sees: Sees::Causal, keep, read: (0..n).collect() };
+    let pass = Pass { tokens: tokens.to_vec(), positions, base: from, sees: Sees::Causal, keep, read: (0..n).collect(), tap: None };
     let hidden = llm.model().forward(&mut [(pass, cache)]).unwrap();
     (0..hidden.len()).map(|row| hidden.row(row).unwrap()).collect()
 }

@@ -1,15 +1,15 @@
 //! `dlmrs.BlockDiffusion` and `dlmrs.Canvas` as the library's.
 
-use dlmrs::decode::{DreamAlg, Remasking, Strategy};
+use dlmrs::decode::{DreamAlg, Refresh, Remasking, Strategy};
 use dlmrs::{BlockDiffusion, Canvas, Decoding};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
+use pyo3::types::{PyString, PyType};
 
 use crate::errors::Result;
 use crate::params::Fields;
-use crate::value;
+use crate::{suffix, value};
 
 /// A method of decoding; None is the model's own.
 pub(crate) fn read(decoding: Option<&Bound<'_, PyAny>>) -> Result<Option<Decoding>> {
@@ -42,6 +42,13 @@ fn canvas(decoding: &Bound<'_, PyAny>) -> Result<Canvas> {
         steps: fields.optional(intern!(py, "steps"), value::count)?,
         strategy: fields.read(intern!(py, "strategy"), value::text)?.parse::<Remasking>()?,
         threshold: fields.optional(intern!(py, "threshold"), value::number)?,
+        factor: fields.optional(intern!(py, "factor"), value::number)?,
+        factor_compat: fields.read(intern!(py, "factor_compat"), value::flag)?,
+        max_reveals: fields.optional(intern!(py, "max_reveals"), value::count)?,
+        cache: fields.read(intern!(py, "cache"), value::text)?.parse()?,
+        refresh: fields.read(intern!(py, "refresh"), refresh)?,
+        suffix: fields.read(intern!(py, "suffix"), suffix::read)?,
+        early_stop: fields.read(intern!(py, "early_stop"), value::text)?.parse()?,
         cfg_scale: fields.read(intern!(py, "cfg_scale"), value::number)?,
         alg: fields.optional(intern!(py, "alg"), value::text)?.map(|alg| alg.parse::<DreamAlg>()).transpose()?,
         eps: fields.read(intern!(py, "eps"), value::number)?,
@@ -49,6 +56,14 @@ fn canvas(decoding: &Bound<'_, PyAny>) -> Result<Canvas> {
         logits_eos_inf: fields.read(intern!(py, "logits_eos_inf"), value::flag)?,
         confidence_eos_eot_inf: fields.read(intern!(py, "confidence_eos_eot_inf"), value::flag)?,
     })
+}
+
+/// "block", "step", or a number of blocks.
+fn refresh(name: &str, when: &Bound<'_, PyAny>) -> Result<Refresh> {
+    match when.is_instance_of::<PyString>() {
+        true => Ok(value::text(name, when)?.parse()?),
+        false => Ok(Refresh::Blocks(value::count(name, when)?)),
+    }
 }
 
 fn is_block_diffusion(object: &Bound<'_, PyAny>) -> PyResult<bool> {

@@ -25,15 +25,39 @@ impl Forward {
     pub(crate) fn run<'py>(self, py: Python<'py>, llm: &Llm) -> Result<Bound<'py, PyArray2<f32>>> {
         let Self { token_ids, positions, mask, rows } = self;
         let logits = py.detach(|| llm.logits(&token_ids, positions, mask, rows)).map_err(renamed)?;
-        let shape = [logits.len(), llm.config().vocab];
-        let array = PyArray2::<f32>::zeros(py, shape, false);
-        let mut view = array.readwrite();
-        for (mut to, from) in view.as_array_mut().rows_mut().into_iter().zip(&logits) {
-            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-        }
-        drop(view);
-        Ok(array)
+        array(py, &logits, llm.config().vocab)
     }
+
+    /// Attention mass of `queries` on `keys` as a numpy array [queries, keys]; `rows` has no meaning here.
+    pub(crate) fn attention_mass<'py>(
+        self,
+        py: Python<'py>,
+        llm: &Llm,
+        queries: Vec<u32>,
+        keys: Vec<u32>,
+    ) -> Result<Bound<'py, PyArray2<f32>>> {
+        let Self { token_ids, positions, mask, rows: _ } = self;
+        // Errors of a tap do not say which of the two it was.
+        for (name, asked) in [("queries", &queries), ("keys", &keys)] {
+            if let Some(row) = asked.iter().find(|&&row| row as usize >= token_ids.len()) {
+                return Err(Error::input(name, format!("asks for row {row} of {} tokens", token_ids.len())).into());
+            }
+        }
+        let columns = keys.len();
+        let mass = py.detach(|| llm.attention_mass(&token_ids, positions, mask, queries, keys)).map_err(renamed)?;
+        array(py, &mass, columns)
+    }
+}
+
+/// Rows of so many columns.
+fn array<'py>(py: Python<'py>, rows: &[Vec<f32>], columns: usize) -> Result<Bound<'py, PyArray2<f32>>> {
+    let array = PyArray2::<f32>::zeros(py, [rows.len(), columns], false);
+    let mut view = array.readwrite();
+    for (mut to, from) in view.as_array_mut().rows_mut().into_iter().zip(rows) {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    }
+    drop(view);
+    Ok(array)
 }
 
 /// Errors of a pass name its fields; the caller knows them as arguments.

@@ -18,6 +18,7 @@ mod output;
 mod params;
 mod prompts;
 mod stream;
+mod suffix;
 mod trace;
 mod value;
 
@@ -32,6 +33,7 @@ mod _dlmrs {
         llm::Llm,
         params::check_params,
         stream::Stream,
+        suffix::{check_suffix, kept_probabilities, suffix_preset, suffix_presets},
     };
 
     /// The version of the package.

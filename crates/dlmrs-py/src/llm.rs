@@ -227,6 +227,29 @@ impl Llm {
         arguments.run(token_ids.py(), &llm)
     }
 
+    /// How much of their attention the rows `queries` give to the tokens `keys`: a numpy array of float32, [queries, keys], mean over layers
+    /// and heads. For looking at a model; it is slow.
+    ///
+    /// positions and mask as for forward. A row's shares of all tokens that it sees add up to 1.
+    #[pyo3(signature = (token_ids, queries, keys, *, positions=None, mask=None))]
+    fn attention_mass<'py>(
+        &self,
+        token_ids: &Bound<'py, PyAny>,
+        queries: &Bound<'py, PyAny>,
+        keys: &Bound<'py, PyAny>,
+        positions: Option<&Bound<'py, PyAny>>,
+        mask: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyArray2<f32>>> {
+        let llm = self.ready()?;
+        let arguments = Forward {
+            token_ids: value::ids("token_ids", token_ids)?,
+            positions: value::given(positions, |positions| value::ids("positions", positions))?,
+            mask: value::given(mask, forward::mask)?,
+            rows: None,
+        };
+        arguments.attention_mass(token_ids.py(), &llm, value::ids("queries", queries)?, value::ids("keys", keys)?)
+    }
+
     /// The token ids of a text; nothing is added at either end.
     ///
     /// parse_specials: whether a control token that the text spells becomes that token. Off, it stays text.

@@ -51,7 +51,7 @@ fn one(py: Python<'_>, output: Output) -> PyResult<Bound<'_, PyAny>> {
     }
     fields.set_item(intern!(py, "seed"), output.seed)?;
     fields.set_item(intern!(py, "stats"), stats(py, &output.stats)?)?;
-    fields.set_item(intern!(py, "trace"), output.trace.map(|slots| trace::object(py, &slots)).transpose()?)?;
+    fields.set_item(intern!(py, "trace"), output.trace.map(|trace| trace::object(py, &trace)).transpose()?)?;
     fields.set_item(intern!(py, "warnings"), output.warnings)?;
     object(CLASS.import(py, "dlmrs.output", "Output")?, &fields)
 }
@@ -66,6 +66,8 @@ fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyAny>> {
     fields.set_item(intern!(py, "rows"), by_kind(&stats.rows))?;
     fields.set_item(intern!(py, "scanned_rows"), stats.scanned_rows)?;
     fields.set_item(intern!(py, "revealed"), stats.revealed)?;
+    fields.set_item(intern!(py, "blocks"), stats.blocks)?;
+    fields.set_item(intern!(py, "mean_kept_suffix"), stats.mean_kept_suffix())?;
     fields.set_item(intern!(py, "tokens"), stats.tokens)?;
     fields.set_item(intern!(py, "tokens_per_pass"), stats.tokens_per_pass())?;
     fields.set_item(intern!(py, "forward_seconds"), stats.forward.as_secs_f64())?;

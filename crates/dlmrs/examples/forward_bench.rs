@@ -51,6 +51,7 @@ fn forward(llm: &Llm, rows: u32) -> dlmrs::Result<Hidden> {
         sees: Sees::Full,
         keep: Keep::Nothing,
         read: (0..rows).collect(),
+        tap: None,
     };
     llm.model().forward(&mut [(pass, &mut llm.model().new_cache())])
 }

@@ -8,8 +8,8 @@ use crate::checkpoint::{Facts, Family, Folder, ModelConfig, NativeAttention, Ove
 use crate::decode::{Decoding, Subject};
 use crate::engine::{Engine, Event, Output, Request, RequestId};
 use crate::error::{Error, Result};
-use crate::model::{LoadOptions, Model};
-use crate::pass::{Bits, Keep, Pass, Sees};
+use crate::model::{Hidden, LoadOptions, Model};
+use crate::pass::{Bits, Keep, Pass, Sees, Tap};
 use crate::sample::{Confidence, FilterOrder};
 use crate::tokenizer::Tokenizer;
 
@@ -183,27 +183,42 @@ impl Llm {
     /// The model's own rows of logits, `[V]` each, never shifted. `positions` are 0, 1, ... unless given; `mask` says who
     /// sees whom (None: the family's own visibility); `rows` are those to read (None: all).
     pub fn logits(&self, tokens: &[u32], positions: Option<Vec<u32>>, mask: Option<Bits>, rows: Option<Vec<u32>>) -> Result<Vec<Vec<f32>>> {
-        let n = tokens.len() as u32;
+        let read = rows.unwrap_or_else(|| (0..tokens.len() as u32).collect());
+        self.run(Pass { read, ..self.whole(tokens, positions, mask) })?.rows()
+    }
+
+    /// How much of their attention the rows `queries` give to the tokens `keys`, `[queries, keys]`, mean over layers and heads; the
+    /// rest as for [`Self::logits`]. For looking at a model: it is slow.
+    pub fn attention_mass(
+        &self,
+        tokens: &[u32],
+        positions: Option<Vec<u32>>,
+        mask: Option<Bits>,
+        queries: Vec<u32>,
+        keys: Vec<u32>,
+    ) -> Result<Vec<Vec<f32>>> {
+        let tap = Some(Tap { queries, keys });
+        let hidden = self.run(Pass { tap, ..self.whole(tokens, positions, mask) })?;
+        Ok(hidden.tapped(0).to_vec())
+    }
+
+    /// A pass over these tokens with nothing cached, kept or read.
+    fn whole(&self, tokens: &[u32], positions: Option<Vec<u32>>, mask: Option<Bits>) -> Pass {
         let sees = match (mask, self.config().attention) {
             (Some(bits), _) => Sees::Mask(bits),
             (None, NativeAttention::Bidirectional) => Sees::Full,
             (None, NativeAttention::BlockCausal) => Sees::Blocks(self.facts.block_length.unwrap_or(1)),
         };
-        let pass = Pass {
-            tokens: tokens.to_vec(),
-            positions: positions.unwrap_or_else(|| (0..n).collect()),
-            base: 0,
-            sees,
-            keep: Keep::Nothing,
-            read: rows.unwrap_or_else(|| (0..n).collect()),
-        };
-        if tokens.len() > self.facts.max_model_len {
-            let (found, limit) = (tokens.len(), self.facts.max_model_len);
+        let positions = positions.unwrap_or_else(|| (0..tokens.len() as u32).collect());
+        Pass { tokens: tokens.to_vec(), positions, base: 0, sees, keep: Keep::Nothing, read: Vec::new(), tap: None }
+    }
+
+    fn run(&self, pass: Pass) -> Result<Hidden> {
+        let (found, limit) = (pass.rows(), self.facts.max_model_len);
+        if found > limit {
             return Err(Error::input("token_ids", format!("has {found} tokens, but the model takes at most {limit}")));
         }
-        let mut cache = self.model.new_cache();
-        let hidden = self.model.forward(&mut [(pass, &mut cache)])?;
-        hidden.rows()
+        self.model.forward(&mut [(pass, &mut self.model.new_cache())])
     }
 }
 

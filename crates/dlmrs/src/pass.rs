@@ -21,6 +21,17 @@ pub struct Pass {
     pub keep: Keep,
     /// Which rows are read, in this order; a row may be read twice.
     pub read: Vec<u32>,
+    /// Which attention comes back too. It costs nothing when it is off, and is slow when it is not.
+    pub tap: Option<Tap>,
+}
+
+/// Asks for attention mass: the share of a row's attention that a key gets, mean over all layers and heads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tap {
+    /// Rows of the pass.
+    pub queries: Vec<u32>,
+    /// Below `base` an entry of the cache, else `base` + a row of the pass. A key that a row does not see gets nothing from it.
+    pub keys: Vec<u32>,
 }
 
 /// Visibility. Keys are the T cached ones, then the R of this pass.
@@ -141,6 +152,15 @@ impl Pass {
         if let Some(row) = self.read.iter().find(|&&row| row as usize >= rows) {
             return refuse("read", format!("names row {row} of a pass of {rows} rows"));
         }
+        if let Some(tap) = &self.tap {
+            let keys = self.base + rows;
+            if let Some(row) = tap.queries.iter().find(|&&row| row as usize >= rows) {
+                return refuse("tap", format!("asks for row {row} of a pass of {rows} rows"));
+            }
+            if let Some(key) = tap.keys.iter().find(|&&key| key as usize >= keys) {
+                return refuse("tap", format!("asks for key {key}, but there are {keys} (base + rows)"));
+            }
+        }
         self.validate_sees(rows)?;
         self.validate_keep(rows)
     }
@@ -250,7 +270,7 @@ mod tests {
 
     fn pass(rows: usize, base: usize, sees: Sees) -> Pass {
         let positions = (base as u32..(base + rows) as u32).collect();
-        Pass { tokens: vec![1; rows], positions, base, sees, keep: Keep::Nothing, read: vec![] }
+        Pass { tokens: vec![1; rows], positions, base, sees, keep: Keep::Nothing, read: vec![], tap: None }
     }
 
     #[test]
@@ -298,6 +318,10 @@ mod tests {
         assert_eq!(field(&Pass { sees: Sees::Blocks(0), ..good.clone() }), "sees");
         assert_eq!(field(&Pass { sees: Sees::Mask(Bits::new(2, 5)), ..good.clone() }), "sees");
         assert_eq!(field(&Pass { sees: Sees::Mask(Bits::new(2, 6)), ..good.clone() }), "sees");
+        let tap = |queries, keys| Pass { tap: Some(Tap { queries, keys }), ..good.clone() };
+        tap(vec![1], vec![5]).validate(4, 10).unwrap();
+        assert_eq!(field(&tap(vec![2], vec![0])), "tap");
+        assert_eq!(field(&tap(vec![0], vec![6])), "tap");
         assert_eq!(field(&Pass { keep: Keep::Append(vec![2]), ..good.clone() }), "keep");
         assert_eq!(field(&Pass { keep: Keep::Append(vec![1, 1]), ..good.clone() }), "keep");
         assert_eq!(field(&Pass { keep: Keep::Overwrite { rows: vec![0], slots: vec![4] }, ..good.clone() }), "keep");

@@ -24,6 +24,7 @@ fn pass(tokens: &[u32], from: usize, base: usize, keep: Keep) -> Pass {
         sees: Sees::Causal,
         keep,
         read: (0..n).collect(),
+        tap: None,
     }
 }
 

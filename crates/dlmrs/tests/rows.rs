@@ -31,6 +31,7 @@ fn prefix(llm: &Llm) -> KvCache {
         sees: Sees::Blocks(4),
         keep: Keep::Append((0..PREFIX as u32).collect()),
         read: vec![],
+        tap: None,
     };
     llm.model().forward(&mut [(pass, &mut cache)]).unwrap();
     cache
@@ -48,6 +49,7 @@ fn among(others: usize, place: usize) -> Pass {
         sees: Sees::Mask(Bits::from_fn(n, PREFIX + n, sees)),
         keep: Keep::Nothing,
         read: vec![place as u32],
+        tap: None,
     }
 }
 
@@ -63,6 +65,7 @@ fn copies(states: usize) -> Pass {
         sees: Sees::Mask(Bits::from_fn(n, PREFIX + n, |row, key| key < PREFIX || (key - PREFIX) / 4 == row / 4)),
         keep: Keep::Nothing,
         read: (n as u32 - 4..n as u32).collect(),
+        tap: None,
     }
 }
 
@@ -117,6 +120,7 @@ fn beside_other_passes() {
         sees: Sees::Causal,
         keep: Keep::Append((0..40).collect()),
         read: vec![0, 39, 5],
+        tap: None,
     };
     let mut passes = [(among(17, 4), &mut a), (copies(2), &mut b), (stranger, &mut c)];
     let hidden = llm.model().forward(&mut passes).unwrap();
@@ -143,6 +147,7 @@ fn read_rows_and_pieces() {
             sees: Sees::Blocks(4),
             keep: Keep::Append(vec![0, 1, 2, 3]),
             read: vec![],
+            tap: None,
         };
         llm.model().forward(&mut [(pass, &mut pieces)]).unwrap();
     }

@@ -5,6 +5,7 @@ use dlmrs::checkpoint::Family;
 use dlmrs::decode::Strategy;
 use dlmrs::{BlockDiffusion, Canvas, Decoding, Llm};
 
+use super::AccelerationArgs;
 use crate::failure::Failure;
 
 /// The methods' own settings. None is the method's own default.
@@ -27,6 +28,8 @@ pub(crate) struct DecodingArgs {
     /// Block diffusion with --strategy entropy_bounded: how much doubt a step may take on, in nats [default: 0.35]
     #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
     entropy_bound: Option<f32>,
+    #[command(flatten)]
+    acceleration: AccelerationArgs,
     /// Canvas: classifier-free guidance; above 0 every step costs two passes [default: 0, off]
     #[arg(long, value_name = "SCALE", allow_negative_numbers = true)]
     cfg_scale: Option<f32>,
@@ -65,7 +68,12 @@ impl DecodingArgs {
             ("--logits-eos-inf", self.logits_eos_inf),
             ("--confidence-eos-eot-inf", self.confidence_eos_eot_inf),
         ];
-        if let Some((option, _)) = canvas_only.iter().find(|(_, given)| *given) {
+        if let Some(option) = self.acceleration.cache_option() {
+            let way_out = "which caches finished blocks exactly; leave it out";
+            return said(format!("{option} is for bidirectional models (LLaDA, Dream), but {model} decodes by block diffusion, {way_out}"));
+        }
+        let given = canvas_only.iter().find(|(_, given)| *given).map(|(option, _)| *option);
+        if let Some(option) = given.or_else(|| self.acceleration.option()) {
             return said(format!("{option} belongs to canvas diffusion, but {model} decodes by block diffusion; leave it out"));
         }
         let strategy: Strategy = self.strategy.as_deref().map(str::parse).transpose()?.unwrap_or(own.strategy);
@@ -89,20 +97,24 @@ impl DecodingArgs {
             let model = llm.name();
             return said(format!("--entropy-bound belongs to block diffusion, but {model} decodes by canvas diffusion; leave it out"));
         }
-        if self.steps.is_some() && self.threshold.is_some() {
-            return said("--steps has no effect with --threshold on a canvas; leave one of them out".into());
+        let factor = self.acceleration.factor.is_some();
+        for (option, given) in [("--threshold", self.threshold.is_some()), ("--factor", factor)] {
+            if self.steps.is_some() && given {
+                return said(format!("--steps has no effect with {option} on a canvas; leave one of them out"));
+            }
         }
-        for (option, given) in [("--threshold", self.threshold.is_some()), ("--strategy", self.strategy.is_some())] {
+        for (option, given) in [("--threshold", self.threshold.is_some()), ("--factor", factor), ("--strategy", self.strategy.is_some())] {
             if given && self.alg.is_some() {
                 return said(format!("{option} and --alg are two ways to choose slots; leave one of them out"));
             }
         }
-        let has_schedule = self.threshold.is_none() && (self.alg.is_some() || llm.config().family == Family::Dream);
+        let has_schedule = self.threshold.is_none() && !factor && (self.alg.is_some() || llm.config().family == Family::Dream);
         for (option, given) in [("--eps", self.eps.is_some()), ("--alg-temp", self.alg_temp.is_some())] {
             if given && !has_schedule {
                 return said(format!("{option} has an effect with one of Dream's schedules only; add --alg"));
             }
         }
+        let own = self.acceleration.canvas(own)?;
         Ok(Decoding::Canvas(Canvas {
             block_length: self.block_length.or(own.block_length),
             steps: self.steps.or(own.steps),
@@ -114,6 +126,7 @@ impl DecodingArgs {
             alg_temp: self.alg_temp.unwrap_or(own.alg_temp),
             logits_eos_inf: self.logits_eos_inf,
             confidence_eos_eot_inf: self.confidence_eos_eot_inf,
+            ..own
         }))
     }
 }

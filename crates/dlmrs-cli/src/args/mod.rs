@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod acceleration;
 mod bench;
 mod chat;
 mod decoding;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use acceleration::AccelerationArgs;
 pub(crate) use bench::{BenchArgs, SettingArgs};
 pub(crate) use chat::ChatArgs;
 pub(crate) use decoding::DecodingArgs;

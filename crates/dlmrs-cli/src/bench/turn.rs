@@ -97,6 +97,8 @@ impl Sink for Turn {
         self.stats.scanned_rows += stats.scanned_rows;
         self.stats.revealed += stats.revealed;
         self.stats.tokens += stats.tokens;
+        self.stats.blocks += stats.blocks;
+        self.stats.kept_suffix += stats.kept_suffix;
         self.latencies.push(stats.total.as_secs_f64());
         self.token_ids.push(token_ids);
         self.warnings.extend(warnings);

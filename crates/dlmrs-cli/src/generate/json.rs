@@ -53,6 +53,8 @@ pub(crate) fn stats(stats: &Stats) -> Value {
         "rows": by_kind(&stats.rows),
         "scanned_rows": stats.scanned_rows,
         "revealed": stats.revealed,
+        "blocks": stats.blocks,
+        "mean_kept_suffix": stats.mean_kept_suffix(),
         "seconds": {
             "forward": stats.forward.as_secs_f64(),
             "scan": stats.scan.as_secs_f64(),

@@ -62,6 +62,35 @@ fn settings_of_the_other_method() {
 }
 
 #[test]
+fn settings_of_a_canvas() {
+    for option in [["--cache", "dual"], ["--refresh", "2"]] {
+        let wanted =
+            format!("{} is for bidirectional models (LLaDA, Dream), but tiny-sdar decodes by block diffusion, which caches", option[0]);
+        sdar(&option, &wanted);
+    }
+    for option in [["--factor", "1"], ["--max-reveals", "2"], ["--suffix", "gaussian"], ["--early-stop", "off"]] {
+        sdar(&option, &format!("{} belongs to canvas diffusion", option[0]));
+    }
+    sdar(&["--factor-compat"], "--factor-compat belongs to canvas diffusion");
+    llada(&["--suffix", "normal"], "suffix: 'normal' is unknown; use off, keep_all");
+    llada(&["--suffix", "gaussian:window=-1"], "window: is '-1'");
+    llada(&["--suffix", "gaussian:window=0"], "window: is 0");
+    llada(&["--suffix", "gaussian:k=0"], "k: is 0; a number above 0");
+    llada(&["--suffix", "gaussian:a=-1"], "a: is -1; a finite number");
+    llada(&["--suffix", "gaussian:a=inf"], "a: is inf; a finite number");
+    llada(&["--suffix", "uniform:window=8,budget=9"], "budget: is 9, more than the window of 8");
+    llada(&["--suffix", "kept:40 41"], "suffix: has 1 lists");
+    llada(&["--cache", "dual", "--refresh", "0"], "refresh: is 0");
+    llada(&["--cache", "dual", "--refresh", "often"], "refresh: 'often' is unknown");
+    llada(&["--refresh", "2"], "refresh: has an effect with a cache only");
+    llada(&["--factor", "1", "--threshold", "0.9"], "factor: stands in place of a threshold");
+    llada(&["--factor", "1", "--steps", "4"], "--steps has no effect with --factor");
+    llada(&["--factor", "1", "--alg", "entropy"], "--factor and --alg are two ways to choose slots");
+    llada(&["--factor-compat"], "factor_compat: has an effect with a factor only");
+    llada(&["--max-reveals", "2"], "max_reveals: has an effect with a threshold or a factor only");
+}
+
+#[test]
 fn settings_without_effect() {
     sdar(&["--threshold", "0.5", "--strategy", "margin"], "--threshold has an effect");
     sdar(&["--entropy-bound", "0.5"], "--entropy-bound has an effect");

@@ -154,3 +154,32 @@ fn biases_bans_and_stop_ids() {
     let wrong = run(&["generate", "tiny-sdar", PROBLEM, "--logit-bias", "5:1"]);
     assert!(wrong.err.contains("as in 42=-1.5"), "{}", wrong.err);
 }
+
+/// Caches and suffix policies from the command line: fewer rows, counted by kind, and this problem still comes out right.
+#[test]
+fn caches_and_suffix_policies() {
+    let ask = |options: &[&str]| {
+        let common = ["generate", "tiny-llada", PROBLEM, "--block-length", "8", "--max-tokens", "64", "--seed", "1", "--json"];
+        objects(&good(&[&common, options].concat())).remove(0)
+    };
+    let rows = |object: &serde_json::Value| object["stats"]["rows"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum::<u64>();
+    let plain = ask(&[]);
+    for options in [
+        &["--cache", "prefix"][..],
+        &["--cache", "dual", "--refresh", "2"],
+        &["--suffix", "gaussian:window=32,k=3,a=2"],
+        &["--suffix", "preset:llada-1.5-gsm8k", "--cache", "dual"],
+        &["--suffix", "window_tail:window=24,tail=1", "--cache", "prefix"],
+    ] {
+        let found = ask(options);
+        assert!(found["text"].as_str().unwrap().ends_with("#### 47"), "{options:?} {found}");
+        assert!(rows(&found) < rows(&plain), "{options:?} {} {}", rows(&found), rows(&plain));
+        let cached = options[0] == "--cache" || options.len() > 2;
+        assert_eq!(found["stats"]["passes"]["refresh"].as_u64().unwrap() > 0, cached, "{options:?}");
+        assert!(found["stats"]["mean_kept_suffix"].as_f64().unwrap() <= plain["stats"]["mean_kept_suffix"].as_f64().unwrap());
+    }
+    let whole = ask(&["--early-stop", "off"]);
+    assert_eq!((&whole["text"], &whole["stats"]["blocks"]), (&plain["text"], &8.into()));
+    assert_eq!(ask(&["--early-stop", "compat"])["text"], plain["text"]);
+    assert_eq!(ask(&["--cache", "dual", "--refresh", "step"])["token_ids"], plain["token_ids"]);
+}

@@ -99,6 +99,7 @@ impl BlockDecoder {
             sees: Sees::Blocks(self.length),
             keep: Keep::Append((0..(keep - from) as u32).collect()),
             read,
+            tap: None,
         }
     }
 

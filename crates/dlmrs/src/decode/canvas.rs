@@ -1,20 +1,26 @@
 //! Canvas diffusion (LLaDA, Dream): prompt and slots in one canvas, full attention, blocks counted from the prompt's end.
 
+mod choose;
+mod feed;
+
 use std::ops::Range;
 
-use super::method::{Canvas, DreamAlg, Remasking, Task};
-use super::reveal::{self, Candidate, Chosen};
+use super::method::{Canvas, EarlyStop, Suffix, Task};
 use super::rules::Rules;
-use super::schedule::{dream_share, quotas, steps_by_block};
-use super::{Answer, Counts, Decoder, How, PassKind, Revealed, Scan, Wish};
+use super::schedule::steps_by_block;
+use super::suffix;
+use super::{Answer, Decoder, Revealed, Scan, Wish};
 use crate::error::Result;
-use crate::pass::{Keep, Pass, Sees};
+use crate::pass::{Pass, Tap};
 use crate::sample::RowStat;
-use crate::sample::noise::{Purpose, Stream, gumbel};
+use choose::Chooser;
+use feed::{Feed, Rows};
 
 /// The state of one request.
 pub struct CanvasDecoder {
     canvas: Vec<u32>,
+    /// Tokens of the prompt.
+    prompt: usize,
     /// Which tokens the guiding canvas hides: those that were given. Empty without guidance.
     hidden: Vec<bool>,
     mask_token_id: u32,
@@ -22,43 +28,35 @@ pub struct CanvasDecoder {
     shift: bool,
     cfg_scale: f32,
     rules: Rules,
-    rule: Rule,
-    alg_temp: f32,
-    /// Slots with these tokens are revealed last.
-    postponed: Vec<u32>,
+    chooser: Chooser,
+    feed: Feed,
+    policy: Suffix,
+    /// What each block so far keeps behind it; the last is the current one's.
+    kept: Vec<Vec<u32>>,
+    early_stop: EarlyStop,
+    /// What ends a canvas early.
+    stop_token_ids: Vec<u32>,
     blocks: Vec<Range<usize>>,
     /// Steps of each block.
     steps: Vec<usize>,
-    /// Current block, the step inside it, and what each step reveals.
+    /// The current block.
     block: usize,
-    step: usize,
-    quotas: Vec<usize>,
-    /// Passes so far; a key of the noise that is drawn anew each step.
-    passes: u32,
-    /// Slots that the pass under way reads.
+    /// Slots that the pass under way reads; whether they are all decided, whatever the rule.
     reading: Vec<usize>,
-    quota: usize,
-}
-
-#[derive(Clone, Copy)]
-enum Rule {
-    Fixed(Remasking),
-    Threshold(f32, Remasking),
-    Dream(DreamAlg, f32),
+    unconditional: bool,
 }
 
 impl CanvasDecoder {
     /// Settings and task must have been validated.
     pub fn new(settings: &Canvas, task: Task) -> Self {
         let eos = if settings.logits_eos_inf { task.eos_token_id } else { None };
-        let rules = Rules::new(&task, eos.as_slice());
+        let (rules, chooser) = (Rules::new(&task, eos.as_slice()), Chooser::new(settings, &task));
         let (prompt, slots) = (task.prompt.len(), task.params.max_tokens);
         let mut canvas = task.prompt;
         let given = canvas.iter().map(|&id| id != task.mask_token_id);
         let hidden = if settings.cfg_scale > 0.0 { given.chain(std::iter::repeat_n(false, slots)).collect() } else { Vec::new() };
         canvas.resize(prompt + slots, task.mask_token_id);
-        let default = if task.dream { slots } else { 32 };
-        let length = settings.block_length.unwrap_or(default).max(1);
+        let length = settings.block_length_for(task.dream, slots);
         // Masks of the prompt are decided with the first block.
         let mut blocks: Vec<Range<usize>> =
             (prompt..prompt + slots).step_by(length).map(|from| from..(from + length).min(prompt + slots)).collect();
@@ -67,31 +65,26 @@ impl CanvasDecoder {
             None => blocks.push(0..prompt),
         }
         let masks: Vec<usize> = blocks.iter().map(|b| canvas[b.clone()].iter().filter(|&&id| id == task.mask_token_id).count()).collect();
-        let rule = match (settings.threshold, settings.alg) {
-            (Some(threshold), _) => Rule::Threshold(threshold, settings.strategy),
-            (None, Some(alg)) => Rule::Dream(alg, settings.eps),
-            (None, None) if task.dream => Rule::Dream(DreamAlg::Entropy, settings.eps),
-            (None, None) => Rule::Fixed(settings.strategy),
-        };
         let mut decoder = Self {
             canvas,
+            prompt,
             hidden,
             mask_token_id: task.mask_token_id,
             seed: task.seed,
             shift: task.shift,
             cfg_scale: settings.cfg_scale,
             rules,
-            rule,
-            alg_temp: settings.alg_temp,
-            postponed: if settings.confidence_eos_eot_inf { task.stop_token_ids } else { Vec::new() },
+            chooser,
+            feed: Feed::new(settings.cache, settings.refresh),
+            policy: settings.suffix.clone(),
+            kept: Vec::new(),
+            early_stop: settings.early_stop,
+            stop_token_ids: if task.params.ignore_eos { Vec::new() } else { task.stop_token_ids },
             steps: steps_by_block(&masks, settings.steps.unwrap_or(masks.iter().sum())),
             blocks,
             block: 0,
-            step: 0,
-            quotas: Vec::new(),
-            passes: 0,
             reading: Vec::new(),
-            quota: 0,
+            unconditional: false,
         };
         decoder.enter_block();
         decoder
@@ -102,10 +95,12 @@ impl CanvasDecoder {
         while self.block < self.blocks.len() && self.masks().is_empty() {
             self.block += 1;
         }
-        self.step = 0;
-        if self.block < self.blocks.len() {
-            self.quotas = quotas(self.masks().len(), self.steps[self.block]);
-        }
+        let Some(block) = self.blocks.get(self.block).cloned() else { return };
+        let masks = self.masks();
+        self.chooser.enter(masks.len(), self.steps[self.block]);
+        let kept = suffix::kept(&self.policy, self.canvas.len() - self.prompt, self.seed, self.block, block.end, self.canvas.len());
+        self.kept.push(kept);
+        self.feed.enter(self.block, masks); // a block begins with nothing but masks, beside the prompt's tokens
     }
 
     /// Masked slots of the current block.
@@ -113,87 +108,62 @@ impl CanvasDecoder {
         self.blocks[self.block].clone().filter(|&p| self.canvas[p] == self.mask_token_id).collect()
     }
 
-    /// Chooses what to read: all masks of the block, or, where the rule does not look at the model, just those that are revealed.
-    /// Steps that reveal nothing are passed over, since they would change nothing.
+    /// Where the current block ends, and what it keeps behind it.
+    fn behind(&self) -> (usize, &[u32]) {
+        (self.blocks[self.block].end, self.kept.last().map_or(&[], Vec::as_slice))
+    }
+
+    /// Chooses what to read. With the shift, slots whose row in front is fed in the block's first pass only are all decided by
+    /// it and nothing else is, as in DPad's Dream code.
     fn plan(&mut self) {
-        let masks = self.masks();
-        loop {
-            let last = self.step + 1 >= self.steps[self.block];
-            let dream_quota =
-                |eps| if last { masks.len() } else { (masks.len() as f32 * dream_share(self.step, self.steps[self.block], eps)) as usize };
-            match self.rule {
-                Rule::Threshold(..) => self.quota = masks.len(),
-                Rule::Fixed(_) => self.quota = self.quotas.get(self.step).copied().unwrap_or(masks.len()),
-                Rule::Dream(DreamAlg::Origin, eps) => {
-                    let share = if last { 1.0 } else { f64::from(dream_share(self.step, self.steps[self.block], eps)) };
-                    let (seed, step) = (self.seed, self.step as u32);
-                    self.reading =
-                        masks.iter().copied().filter(|&p| Stream::new(seed, Purpose::Origin, step, p as u32).uniform() < share).collect();
-                    self.quota = self.reading.len();
-                }
-                Rule::Dream(_, eps) => self.quota = dream_quota(eps),
-            }
-            if self.quota > 0 {
-                break;
-            }
-            self.step += 1;
-        }
-        match self.rule {
-            Rule::Dream(DreamAlg::Origin, _) => {}
-            Rule::Fixed(Remasking::Random) => {
-                let draw = |p: &usize| Candidate { position: *p, score: self.random(*p) };
-                let candidates: Vec<_> = masks.iter().map(draw).collect();
-                self.reading = reveal::top(&candidates, self.quota).into_iter().map(|(i, _)| masks[i]).collect();
-                self.reading.sort_unstable();
-            }
-            _ => self.reading = masks,
-        }
+        let orphans = if self.shift && self.feed.is_first() && self.feed.leaves_out_rows() { self.feed.orphans() } else { Vec::new() };
+        self.unconditional = !orphans.is_empty();
+        self.reading = if self.unconditional { orphans } else { self.chooser.plan(self.masks()) };
     }
 
-    /// The random confidence of LLaDA's `random` strategy, drawn anew each pass.
-    fn random(&self, position: usize) -> f32 {
-        Stream::new(self.seed, Purpose::Remask, self.passes, position as u32).uniform() as f32
-    }
-
-    fn score(&self, position: usize, stat: &RowStat) -> f32 {
-        if self.postponed.contains(&stat.token) {
-            return f32::NEG_INFINITY;
-        }
-        let confidence = match self.rule {
-            Rule::Threshold(_, Remasking::Random) | Rule::Fixed(Remasking::Random) => return self.random(position),
-            Rule::Dream(DreamAlg::TopkMargin, _) => stat.margin,
-            Rule::Dream(DreamAlg::Entropy, _) => -stat.entropy,
-            _ => stat.probability,
-        };
-        match self.rule {
-            // The highest of confidence / temperature + Gumbel noise are a draw from its softmax without replacement.
-            Rule::Dream(..) if self.alg_temp > 0.0 => {
-                let noise = Stream::new(self.seed, Purpose::AlgTemp, self.passes, position as u32).uniform();
-                (f64::from(confidence / self.alg_temp) + gumbel(noise)) as f32
-            }
-            _ => confidence,
-        }
-    }
-
-    fn choose(&self, candidates: &[Candidate]) -> Chosen {
-        match self.rule {
-            Rule::Threshold(threshold, _) => reveal::at_least(candidates, threshold),
-            Rule::Dream(DreamAlg::Origin, _) | Rule::Fixed(Remasking::Random) => (0..candidates.len()).map(|i| (i, How::Ranked)).collect(),
-            Rule::Dream(..) | Rule::Fixed(_) => reveal::top(candidates, self.quota),
-        }
-    }
-
-    /// One pass over the whole canvas; the guiding one hides what was given.
-    fn pass(&self, hidden: &[bool], read: Vec<u32>) -> Pass {
-        let token = |(p, &id): (usize, &u32)| if hidden.get(p) == Some(&true) { self.mask_token_id } else { id };
+    /// One pass; the guiding one hides what was given.
+    fn pass(&self, rows: &Rows, hidden: &[bool], read: Vec<u32>) -> Pass {
+        let token = |&p: &usize| if hidden.get(p) == Some(&true) { self.mask_token_id } else { self.canvas[p] };
         Pass {
-            tokens: self.canvas.iter().enumerate().map(token).collect(),
-            positions: (0..self.canvas.len() as u32).collect(),
-            base: 0,
-            sees: Sees::Full,
-            keep: Keep::Nothing,
+            tokens: rows.places.iter().map(token).collect(),
+            positions: rows.places.iter().map(|&p| p as u32).collect(),
+            base: rows.base,
+            sees: rows.sees.clone(),
+            keep: rows.keep.clone(),
             read,
+            tap: None,
         }
+    }
+
+    /// What the spotlight wants to know of a block's first pass: how much its rows look at each row behind it.
+    fn tap(&self, rows: &Rows) -> Option<Tap> {
+        let (_, kept) = self.behind();
+        if !matches!(self.policy, Suffix::Spotlight(_)) || !self.feed.is_first() || kept.is_empty() {
+            return None;
+        }
+        let queries = self.masks().iter().filter_map(|p| rows.places.binary_search(p).ok()).map(|row| row as u32).collect();
+        let behind = rows.places.len() - kept.len();
+        let keys = (behind..rows.places.len()).map(|row| (rows.base + row) as u32).collect();
+        Some(Tap { queries, keys })
+    }
+
+    /// Drops what the block's first pass looked at from afar.
+    fn drop_spotlights(&mut self, tapped: &[Vec<f32>]) {
+        let (Suffix::Spotlight(policy), false) = (&self.policy, tapped.is_empty()) else { return };
+        let (end, kept) = self.behind();
+        let mean: Vec<f32> = (0..kept.len()).map(|key| tapped.iter().map(|row| row[key]).sum::<f32>() / tapped.len() as f32).collect();
+        let left = suffix::without_spotlights(policy, kept, &mean, end);
+        if let Some(kept) = self.kept.last_mut() {
+            *kept = left;
+        }
+    }
+
+    /// Leaves the canvas where the finished block has a stop id anywhere: the rest is filled with it.
+    fn stop_compat(&mut self) {
+        let answer = self.blocks[self.block].start.max(self.prompt)..self.blocks[self.block].end;
+        let Some(&stop) = self.canvas[answer.clone()].iter().find(|id| self.stop_token_ids.contains(id)) else { return };
+        self.canvas[answer.end..].fill(stop);
+        self.block = self.blocks.len();
     }
 }
 
@@ -203,7 +173,11 @@ impl Decoder for CanvasDecoder {
     }
 
     fn next_rows(&self) -> usize {
-        if self.finished() { 0 } else { self.caches() * self.canvas.len() }
+        if self.finished() {
+            return 0;
+        }
+        let (end, kept) = self.behind();
+        self.caches() * self.feed.count(end, kept.len())
     }
 
     fn next(&mut self) -> Result<Vec<Wish>> {
@@ -212,31 +186,33 @@ impl Decoder for CanvasDecoder {
         }
         self.plan();
         self.rules.update(&self.canvas);
+        let (end, kept) = self.behind();
+        let rows = self.feed.rows(end, kept);
         let guide = |read| (self.caches() > 1).then_some((1, read, self.cfg_scale));
         let scan = |(read, &p): (usize, &usize)| Scan { read, guide: guide(read), rule: self.rules.at(p) };
         let scans = self.reading.iter().enumerate().map(scan).collect();
-        let read: Vec<u32> = self.reading.iter().map(|&p| if self.shift { p.saturating_sub(1) } else { p } as u32).collect();
-        let rows = Counts::of(PassKind::Denoise, self.canvas.len());
-        let mut wishes = vec![Wish { cache: 0, pass: self.pass(&[], read.clone()), scans, kind: PassKind::Denoise, rows }];
+        let row_of = |p: usize| rows.places.binary_search(&p).unwrap_or_else(|row| row) as u32; // what is read is always fed
+        let read: Vec<u32> = self.reading.iter().map(|&p| row_of(if self.shift { p.saturating_sub(1) } else { p })).collect();
+        let (kind, counts) = (rows.kind, rows.counts);
+        let pass = Pass { tap: self.tap(&rows), ..self.pass(&rows, &[], read.clone()) };
+        let mut wishes = vec![Wish { cache: 0, pass, scans, kind, rows: counts }];
         if self.caches() > 1 {
-            wishes.push(Wish { cache: 1, pass: self.pass(&self.hidden, read), scans: Vec::new(), kind: PassKind::Denoise, rows });
+            wishes.push(Wish { cache: 1, pass: self.pass(&rows, &self.hidden, read), scans: Vec::new(), kind, rows: counts });
         }
         Ok(wishes)
     }
 
     fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
-        let Some(Answer { stats, .. }) = answers.first() else { return Ok(Vec::new()) };
-        let candidates: Vec<_> =
-            self.reading.iter().zip(stats).map(|(&position, stat)| Candidate { position, score: self.score(position, stat) }).collect();
-        let mut revealed = Vec::new();
-        for (i, how) in self.choose(&candidates) {
-            let (position, stat) = (candidates[i].position, stats[i]);
-            self.canvas[position] = stat.token;
-            revealed.push(Revealed { position, stat, how });
-        }
-        self.passes += 1;
-        self.step += 1;
+        let Some(Answer { stats, tapped }) = answers.first() else { return Ok(Vec::new()) };
+        let revealed = self.decide(stats);
+        let (end, kept) = (self.blocks[self.block].end, self.kept.last().map_or(&[][..], Vec::as_slice));
+        self.feed.passed(end, kept);
+        self.drop_spotlights(tapped);
+        self.chooser.stepped();
         if self.masks().is_empty() {
+            if self.early_stop == EarlyStop::Compat {
+                self.stop_compat();
+            }
             self.enter_block();
         }
         Ok(revealed)
@@ -256,5 +232,33 @@ impl Decoder for CanvasDecoder {
 
     fn finished(&self) -> bool {
         self.block == self.blocks.len()
+    }
+
+    fn watched(&self) -> usize {
+        match self.early_stop {
+            EarlyStop::Strict => self.canvas.len(),
+            EarlyStop::Compat => self.committed(),
+            EarlyStop::Off if self.finished() => self.canvas.len(),
+            EarlyStop::Off => 0,
+        }
+    }
+
+    fn kept_suffix(&self) -> &[Vec<u32>] {
+        let waiting = !self.finished() && self.feed.is_first();
+        &self.kept[..self.kept.len() - usize::from(waiting)]
+    }
+}
+
+impl CanvasDecoder {
+    /// Decides what the rule, or the shift, chooses of what was read.
+    fn decide(&mut self, stats: &[RowStat]) -> Vec<Revealed> {
+        let revealed = match self.unconditional {
+            true => choose::revealed(choose::all(self.reading.len()), &self.reading, stats),
+            false => self.chooser.choose(&self.reading, stats),
+        };
+        for slot in &revealed {
+            self.canvas[slot.position] = slot.stat.token;
+        }
+        revealed
     }
 }

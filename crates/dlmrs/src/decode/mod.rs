@@ -9,12 +9,14 @@ mod method;
 pub mod reveal;
 mod rules;
 pub mod schedule;
+pub mod suffix;
 
 pub use block::BlockDecoder;
 pub use canvas::CanvasDecoder;
 pub use counts::{Counts, PassKind};
 pub(crate) use method::temperature;
 pub use method::{BlockDiffusion, Canvas, Decoding, DreamAlg, Remasking, Strategy, Subject, Task};
+pub use method::{CacheMode, DropoutKind, EarlyStop, Refresh, Spotlight, Suffix, SuffixDropout, WindowTail, preset, presets};
 
 use crate::error::Result;
 use crate::pass::Pass;
@@ -51,6 +53,8 @@ pub struct Scan {
 pub struct Answer {
     /// One for each of the wish's scans, in their order.
     pub stats: Vec<RowStat>,
+    /// What the pass's tap found, `[queries, keys]` in rows; empty without one.
+    pub tapped: Vec<Vec<f32>>,
 }
 
 /// How a slot was decided.
@@ -107,4 +111,14 @@ pub trait Decoder: Send {
 
     /// Whether every slot is decided.
     fn finished(&self) -> bool;
+
+    /// What stands before this place of the canvas may end the request: a stop behind it is not looked at yet.
+    fn watched(&self) -> usize {
+        self.canvas().len()
+    }
+
+    /// The places behind each block so far that its passes fed; empty where there are none to choose.
+    fn kept_suffix(&self) -> &[Vec<u32>] {
+        &[]
+    }
 }

@@ -1,6 +1,6 @@
 //! What the engine reports.
 
-use super::{Stats, Traced};
+use super::{Stats, Trace};
 use crate::decode::Revealed;
 use crate::error::Error;
 
@@ -109,7 +109,7 @@ pub struct Output {
     /// What it cost.
     pub stats: Stats,
     /// How each decided slot of the canvas came to be decided, by its place, the unused ones included; None unless asked for.
-    pub trace: Option<Vec<Traced>>,
+    pub trace: Option<Trace>,
     /// What the caller should know, such as a block length that the weights were not trained for.
     pub warnings: Vec<String>,
 }

@@ -17,7 +17,7 @@ pub use event::{Event, FinishReason, Output, RequestId, StopCause};
 pub use request::Request;
 pub use service::{Canceller, Next, Service, Stream};
 pub use stats::{Stats, Work};
-pub use trace::Traced;
+pub use trace::{Trace, Traced};
 
 use crate::decode::{Answer, Wish};
 use crate::error::{Error, Result};
@@ -189,11 +189,11 @@ fn scan(hidden: &Hidden, turns: &[Turn<'_>]) -> Vec<Result<Vec<Answer>>> {
             let split = |(turn, scans): (&Turn<'_>, &Vec<RowScan>)| {
                 let (own, after) = rest.split_at(scans.len());
                 rest = after;
-                Ok(turn.split(own))
+                Ok(turn.split(own, hidden))
             };
             turns.iter().zip(&scans).map(split).collect()
         }
-        Err(_) => turns.iter().zip(&scans).map(|(turn, scans)| Ok(turn.split(&hidden.scan(scans)?))).collect(),
+        Err(_) => turns.iter().zip(&scans).map(|(turn, scans)| Ok(turn.split(&hidden.scan(scans)?, hidden))).collect(),
     }
 }
 
@@ -211,12 +211,12 @@ impl Turn<'_> {
         self.wishes.iter().enumerate().flat_map(of_wish).collect()
     }
 
-    fn split(&self, mut stats: &[RowStat]) -> Vec<Answer> {
-        let next = |wish: &Wish| {
+    fn split(&self, mut stats: &[RowStat], hidden: &Hidden) -> Vec<Answer> {
+        let next = |(index, wish): (usize, &Wish)| {
             let (own, after) = stats.split_at(wish.scans.len());
             stats = after;
-            Answer { stats: own.to_vec() }
+            Answer { stats: own.to_vec(), tapped: hidden.tapped(self.first_pass + index).to_vec() }
         };
-        self.wishes.iter().map(next).collect()
+        self.wishes.iter().enumerate().map(next).collect()
     }
 }

@@ -121,8 +121,9 @@ impl Active {
         let masked = canvas[self.decided..].iter().position(|&id| id == self.mask_token_id);
         self.decided = masked.map_or(canvas.len(), |n| self.decided + n);
         let from = self.prompt.len();
-        if self.decided > from {
-            self.watch.follow(&canvas[from..self.decided.min(from + self.max_tokens)]);
+        let watched = self.decided.min(self.decoder.watched());
+        if watched > from {
+            self.watch.follow(&canvas[from..watched.min(from + self.max_tokens)]);
         }
         let committed = self.decoder.committed().min(self.decided);
         if committed > from && self.watch.stopped().is_none() && !self.decoder.finished() {
@@ -143,6 +144,8 @@ impl Active {
         }
         self.stats.tokens = self.watch.tokens().len();
         self.stats.total = self.submitted.elapsed();
+        let kept = self.decoder.kept_suffix();
+        (self.stats.blocks, self.stats.kept_suffix) = (kept.len(), kept.iter().map(Vec::len).sum());
         let output = Output {
             text: self.watch.text().to_string(),
             token_ids: self.watch.tokens().to_vec(),
@@ -152,7 +155,7 @@ impl Active {
             stop_cause: self.watch.stopped().cloned(),
             seed: self.seed,
             stats: std::mem::take(&mut self.stats),
-            trace: self.trace.take().map(Trace::finish),
+            trace: self.trace.take().map(|trace| trace.finish(self.decoder.kept_suffix())),
             warnings: std::mem::take(&mut self.warnings),
         };
         events.push(Event::Finished { id: self.id, output: Box::new(output) });
@@ -178,5 +181,6 @@ fn check(llm: &Llm, prompt: &[u32], params: &SamplingParams, decoding: &Decoding
         );
         return Err(Error::input("prompt", message));
     }
-    decoding.suits(&llm.subject())
+    decoding.suits(&llm.subject())?;
+    decoding.fits(&llm.subject(), prompt.len(), params.max_tokens)
 }

@@ -15,6 +15,10 @@ pub struct Stats {
     pub scanned_rows: usize,
     /// Slots that were decided, those beyond the stop included.
     pub revealed: usize,
+    /// Blocks of a canvas that were begun, and how many masks behind them were fed, all added up.
+    pub blocks: usize,
+    /// See `blocks`.
+    pub kept_suffix: usize,
     /// Tokens of the output.
     pub tokens: usize,
     /// Time in forwards that this request took part in.
@@ -58,6 +62,11 @@ impl Stats {
     /// Passes of all kinds (NFE).
     pub fn total_passes(&self) -> usize {
         self.passes.total()
+    }
+
+    /// Masks behind a block that were fed, mean over the blocks that were begun; 0 without blocks.
+    pub fn mean_kept_suffix(&self) -> f64 {
+        self.kept_suffix as f64 / self.blocks.max(1) as f64
     }
 
     /// Tokens of the output for each pass of any kind; 0 without a pass.

@@ -21,9 +21,14 @@ pub struct Traced {
     pub how: How,
 }
 
-/// Collects what is revealed.
-#[derive(Default)]
-pub(super) struct Trace(Vec<Traced>);
+/// How a request came to its tokens.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// Every decided slot by its place, the unused ones included; of one that was decided more than once, the last time.
+    pub slots: Vec<Traced>,
+    /// Of each block of a canvas that was begun, the places behind it that its passes fed.
+    pub kept_suffix: Vec<Vec<u32>>,
+}
 
 impl Trace {
     pub(super) fn add(&mut self, pass: usize, slots: &[Revealed]) {
@@ -36,16 +41,16 @@ impl Trace {
             margin: slot.stat.margin,
             how: slot.how,
         };
-        self.0.extend(slots.iter().map(traced));
+        self.slots.extend(slots.iter().map(traced));
     }
 
-    /// All slots, by their place; of one that was decided more than once, the last time.
-    pub(super) fn finish(self) -> Vec<Traced> {
-        let mut slots = self.0;
+    /// In order, with what was kept.
+    pub(super) fn finish(self, kept_suffix: &[Vec<u32>]) -> Self {
+        let mut slots = self.slots;
         slots.reverse();
         slots.sort_by_key(|slot| slot.position);
         slots.dedup_by_key(|slot| slot.position);
-        slots
+        Self { slots, kept_suffix: kept_suffix.to_vec() }
     }
 }
 
@@ -63,7 +68,7 @@ mod tests {
         let mut trace = Trace::default();
         trace.add(1, &[revealed(7, 1), revealed(4, 2)]);
         trace.add(2, &[revealed(5, 3), revealed(7, 4)]);
-        let slots: Vec<_> = trace.finish().iter().map(|slot| (slot.position, slot.token, slot.pass)).collect();
+        let slots: Vec<_> = trace.finish(&[]).slots.iter().map(|slot| (slot.position, slot.token, slot.pass)).collect();
         assert_eq!(slots, [(4, 2, 1), (5, 3, 2), (7, 4, 2)]);
     }
 }

@@ -19,6 +19,8 @@ const WHOLE_ROWS: usize = 8;
 /// Hidden states of the read rows of all passes of a forward, in order.
 pub struct Hidden {
     rows: Tensor, // [N, C]
+    /// By pass, `[queries, keys]`; empty for a pass without a tap.
+    tapped: Vec<Vec<Vec<f32>>>,
     offsets: Vec<usize>,
     head: Arc<dyn Product>,
     arithmetic: Arc<dyn Arithmetic>,
@@ -49,7 +51,16 @@ impl Hidden {
     pub(crate) fn new(rows: Tensor, counts: Vec<usize>, head: Arc<dyn Product>, arithmetic: Arc<dyn Arithmetic>, vocab: usize) -> Self {
         let starts = counts.iter().scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n)));
         let offsets = starts.chain([counts.iter().sum()]).collect();
-        Self { rows, offsets, head, arithmetic, vocab }
+        Self { rows, tapped: Vec::new(), offsets, head, arithmetic, vocab }
+    }
+
+    pub(crate) fn with_taps(self, tapped: Vec<Vec<Vec<f32>>>) -> Self {
+        Self { tapped, ..self }
+    }
+
+    /// The attention mass that pass `pass` asked for, `[queries, keys]`; empty if it asked for none.
+    pub fn tapped(&self, pass: usize) -> &[Vec<f32>] {
+        self.tapped.get(pass).map_or(&[], Vec::as_slice)
     }
 
     /// Number of rows that were read, over all passes.

@@ -74,6 +74,15 @@ impl Layer {
         arithmetic.add(x, &self.feed_forward.forward(arithmetic, &h)?)
     }
 
+    /// Rotated queries [R, H, D] and keys [R, G, D] of inputs x [R, C], for the tap; [`Self::forward`] computes them its own way.
+    pub(crate) fn queries_and_keys(&self, arithmetic: &dyn Arithmetic, x: &Tensor, rotation: &Rotation) -> Result<(Tensor, Tensor)> {
+        let h = arithmetic.rms_norm(x, &self.input_norm, self.eps)?; // [R, C]
+        let norms = self.head_norms.as_ref();
+        let q = self.heads_of(arithmetic, &self.q, &h, self.heads, norms.map(|n| &n.0))?;
+        let k = self.heads_of(arithmetic, &self.k, &h, self.kv_heads, norms.map(|n| &n.1))?;
+        Ok((arithmetic.rotate(q, rotation)?, arithmetic.rotate(k, rotation)?))
+    }
+
     /// h [R, C] -> [R, heads, D], each head normed if there is a norm.
     fn heads_of(
         &self,

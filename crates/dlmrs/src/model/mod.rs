@@ -3,6 +3,7 @@
 mod hidden;
 mod layer;
 mod load;
+mod tap;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::checkpoint::ModelConfig;
 use crate::error::{Error, Result};
 use crate::pass::{Keep, Pass};
 use layer::Layer;
+use tap::Tapping;
 
 /// A decoder-only transformer of one of the supported families. It knows nothing about how text is decoded with it.
 pub struct Model {
@@ -108,10 +110,14 @@ impl Model {
             Some(table) => self.arithmetic.select(table, &tokens)?,
             None => self.head.weights_of(&tokens)?,
         }; // [R, C]
+        let mut taps: Vec<Tapping> = parts.iter().map(Tapping::new).collect();
         let rotation = self.rotation(&positions)?;
         let read_rotation = self.rotation(&read.iter().map(|&row| positions[row as usize]).collect::<Vec<_>>())?;
         let last = self.layers.len() - 1;
         for (index, layer) in self.layers.iter().enumerate() {
+            for (tap, part) in taps.iter_mut().zip(&parts) {
+                tap.look(&*self.arithmetic, index, layer, &x, &rotation, part)?;
+            }
             let narrowed = (index == last).then_some((read.as_slice(), &read_rotation));
             if narrowed.is_some() {
                 parts.iter_mut().for_each(Part::narrow);
@@ -122,7 +128,8 @@ impl Model {
             part.declare_kept();
         }
         let rows = if read.is_empty() { x } else { self.arithmetic.rms_norm(&x, &self.norm, self.config.rms_eps)? }; // [read rows, C]
-        Ok(Hidden::new(rows, counts, self.head.clone(), self.arithmetic.clone(), self.config.vocab))
+        let taps = taps.into_iter().map(|tap| tap.finish(self.layers.len())).collect();
+        Ok(Hidden::new(rows, counts, self.head.clone(), self.arithmetic.clone(), self.config.vocab).with_taps(taps))
     }
 
     /// Angles in f32, as the references compute them.

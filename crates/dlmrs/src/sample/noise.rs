@@ -18,6 +18,8 @@ pub enum Purpose {
     Origin = 3,
     /// The draw without replacement of Dream's `alg_temp`.
     AlgTemp = 4,
+    /// Whether a mask behind a block is kept (suffix dropout); the step is the number of the block.
+    Suffix = 5,
 }
 
 /// The largest value that [`gumbel`] can take: numbers are drawn on a grid of 2^32 points.

@@ -16,7 +16,15 @@ fn rows(hidden: &Hidden) -> Vec<Vec<f32>> {
 
 fn pass(tokens: &[u32], from: usize, base: usize, sees: Sees, keep: Keep) -> Pass {
     let n = tokens.len() as u32;
-    Pass { tokens: tokens.to_vec(), positions: (from as u32..from as u32 + n).collect(), base, sees, keep, read: (0..n).collect() }
+    Pass {
+        tokens: tokens.to_vec(),
+        positions: (from as u32..from as u32 + n).collect(),
+        base,
+        sees,
+        keep,
+        read: (0..n).collect(),
+        tap: None,
+    }
 }
 
 fn run(llm: &Llm, pass: Pass, cache: &mut KvCache) -> Vec<Vec<f32>> {
@@ -130,6 +138,7 @@ fn verify(
         sees: Sees::Mask(Bits::from_fn(n, p + n, visible)),
         keep: Keep::Nothing,
         read: (read * block..(read + 1) * block).map(|row| row as u32).collect(),
+        tap: None,
     };
     run(llm, pass, &mut cache)
 }

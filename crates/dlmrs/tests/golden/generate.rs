@@ -1,6 +1,6 @@
 //! Token-exact generation against the reference samplers.
 
-use dlmrs::decode::{BlockDiffusion, Canvas, Decoding};
+use dlmrs::decode::{BlockDiffusion, Canvas, Decoding, PassKind, Suffix};
 use dlmrs::{Backend, Llm, Output, Request, SamplingParams};
 use serde_json::Value;
 use std::sync::Arc;
@@ -34,6 +34,8 @@ fn canvas(case: &Value) -> Decoding {
         cfg_scale: number(case, "cfg_scale").unwrap_or(0.0),
         alg: case.get("alg").and_then(Value::as_str).map(|a| a.parse().unwrap()),
         eps: number(case, "eps").unwrap_or(1e-3),
+        cache: case["cache"].as_str().unwrap().parse().unwrap(),
+        suffix: case.get("kept_suffix").map_or(Suffix::Off, |lists| Suffix::Kept(lists.as_array().unwrap().iter().map(ids).collect())),
         ..Canvas::default()
     })
 }
@@ -85,24 +87,50 @@ fn block_diffusion_by_entropy_and_margin() {
     }
 }
 
-#[test]
-fn canvas_diffusion_without_cache() {
-    for family in ["llada", "dream"] {
-        for backend in BACKENDS {
-            let llm = load(family, backend);
-            let mut cases = cases(family, "cases.json", "generate");
-            cases.retain(|c| c["cache"] == "none" && c.get("kept_suffix").is_none());
-            assert!(cases.len() > 20, "{family}: {}", cases.len());
-            let found = outputs(&llm, cases.iter().map(|c| request(c, canvas(c))).collect());
-            for (case, output) in cases.iter().zip(&found) {
-                let name = format!("{family} {backend:?} {}", case["name"]);
-                assert_eq!(tail(output), ids(&case["output_ids"]), "{name}");
-                if let Some(nfe) = case.get("nfe").and_then(Value::as_u64) {
-                    assert_eq!(output.stats.total_passes() as u64, nfe, "{name}: passes");
-                }
-            }
+/// Every case of a family: the schedules and the threshold, guidance, no cache, prefix and dual cache, each with all of the suffix and with
+/// the places that the reference drew.
+fn canvas_diffusion(family: &str, known: usize, backend: Backend) {
+    let llm = load(family, backend);
+    let cases = cases(family, "cases.json", "generate");
+    assert_eq!(cases.len(), known, "{family}");
+    let found = outputs(&llm, cases.iter().map(|c| request(c, canvas(c))).collect());
+    for (case, output) in cases.iter().zip(&found) {
+        let name = format!("{family} {backend:?} {}", case["name"]);
+        assert_eq!(tail(output), ids(&case["output_ids"]), "{name}");
+        let (passes, refreshes) = (output.stats.total_passes(), output.stats.passes.get(PassKind::Refresh));
+        let blocks = size(case, "gen_length").div_ceil(size(case, "block_length"));
+        assert_eq!(refreshes, if case["cache"] == "none" { 0 } else { blocks }, "{name}: refreshes");
+        if let Some(nfe) = case.get("nfe").and_then(Value::as_u64) {
+            assert_eq!(passes as u64, nfe, "{name}: passes");
+        }
+        if let Some(nfe) = case.get("reference_nfe").and_then(Value::as_u64) {
+            assert_eq!((passes - refreshes) as u64, nfe, "{name}: passes but for the refreshes");
+        }
+        if let Some(lists) = case.get("kept_suffix") {
+            let kept: usize = lists.as_array().unwrap().iter().map(|list| ids(list).len()).sum();
+            assert_eq!((output.stats.blocks, output.stats.kept_suffix), (blocks, kept), "{name}");
         }
     }
+}
+
+#[test]
+fn llada() {
+    canvas_diffusion("llada", 118, Backend::Kernels);
+}
+
+#[test]
+fn llada_in_plain_candle() {
+    canvas_diffusion("llada", 118, Backend::Plain);
+}
+
+#[test]
+fn dream() {
+    canvas_diffusion("dream", 107, Backend::Kernels);
+}
+
+#[test]
+fn dream_in_plain_candle() {
+    canvas_diffusion("dream", 107, Backend::Plain);
 }
 
 /// The same tokens with one thread and with several, on each level of instructions that this CPU has.

@@ -138,11 +138,34 @@ fn the_manifest_says_how_it_was_done() {
     assert_eq!(sampling["stop"], json!(["\n"]));
     assert_eq!(manifest["prompt"], json!({"chat": false, "system": null}));
     assert_eq!((manifest["device"]["name"].as_str(), manifest["device"]["threads"].as_u64()), (Some("cpu"), Some(1)));
+    assert_eq!((&manifest["decoding"]["cache"], &manifest["decoding"]["suffix"]), (&"none".into(), &"off".into()));
+    assert_eq!((&manifest["decoding"]["refresh"], &manifest["decoding"]["early_stop"]), (&"block".into(), &"strict".into()));
     // A folder on disk has the same sums as the same model inside the binary.
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../dlmrs/bundled/tiny-llada");
     let disk = tempfile::tempdir().unwrap();
     good(&[&["eval", text(&folder), "--limit", "1", "--out", text(disk.path())], &options[..]].concat());
     assert_eq!(json(&disk.path().join("manifest.json"))["model"], manifest["model"]);
+}
+
+#[test]
+fn the_manifest_knows_caches_and_policies() {
+    let out = tempfile::tempdir().unwrap();
+    let options = ["--cache", "dual", "--refresh", "2", "--suffix", "gaussian:window=32,k=3,a=1.6", "--factor", "1", "--max-reveals", "4"];
+    let ends = ["--early-stop", "compat", "--max-tokens", "64"];
+    good(&[&["eval", "tiny-llada", "--limit", "1", "--out", text(out.path())], &options[..], &ends].concat());
+    let decoding = &json(&out.path().join("manifest.json"))["decoding"];
+    let wanted = [
+        ("cache", json!("dual")),
+        ("refresh", json!("2")),
+        ("suffix", json!("gaussian:window=32,k=3,a=1.6")),
+        ("factor", json!(1.0)),
+        ("factor_compat", json!(false)),
+        ("max_reveals", json!(4)),
+        ("early_stop", json!("compat")),
+    ];
+    for (name, value) in wanted {
+        assert_eq!(decoding[name], value, "{name}");
+    }
 }
 
 #[test]

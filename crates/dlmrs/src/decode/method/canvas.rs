@@ -1,5 +1,7 @@
 //! Settings of canvas diffusion.
 
+use super::cache::{CacheMode, EarlyStop, Refresh};
+use super::suffix::Suffix;
 use super::{Method, Subject, Task, check};
 use crate::checkpoint::NativeAttention;
 use crate::decode::{CanvasDecoder, Decoder};
@@ -52,17 +54,34 @@ impl std::str::FromStr for DreamAlg {
     }
 }
 
-/// Canvas diffusion: prompt and all slots in one canvas, decided block by block, every pass over the whole canvas.
+/// Canvas diffusion: prompt and all slots in one canvas, decided block by block. Without a cache and a suffix policy every pass runs over the
+/// whole canvas, and the tokens are identical to the references'; with either they are approximate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Canvas {
-    /// Slots decided together, counted from the prompt's end; the last block may be shorter. None: 32 for LLaDA, the whole canvas for Dream.
+    /// Slots decided together, counted from the prompt's end; the last block may be shorter. None: 32 for LLaDA, and for Dream with a
+    /// cache or a suffix policy; the whole canvas for Dream without.
     pub block_length: Option<usize>,
-    /// Steps of **the whole canvas** (not a block). None: one token a step. Ignored with a threshold.
+    /// Steps of **the whole canvas** (not a block). None: one token a step. Ignored with a threshold or a factor.
     pub steps: Option<usize>,
     /// Which slots stay masked in a step, for the fixed schedule and the threshold.
     pub strategy: Remasking,
     /// Reveal everything at least this probable, and always the most probable. None: the fixed schedule.
     pub threshold: Option<f32>,
+    /// Reveal the n most probable, n the largest for which the m-th of them has a probability of at least 1 - factor / (m + 1) for every
+    /// m from 2 to n (Fast-dLLM's factor rule). In place of a threshold.
+    pub factor: Option<f32>,
+    /// With a factor: as Fast-dLLM's code, which takes the last candidate of a block along where the rule stops right before it.
+    pub factor_compat: bool,
+    /// With a threshold or a factor: at most so many slots a pass.
+    pub max_reveals: Option<usize>,
+    /// What is taken from a cache after a block's first pass.
+    pub cache: CacheMode,
+    /// When the cache is computed anew.
+    pub refresh: Refresh,
+    /// Which masks behind the block are there at all.
+    pub suffix: Suffix,
+    /// What a stop id does.
+    pub early_stop: EarlyStop,
     /// Classifier-free guidance; 0 is off. Above 0 every step costs two passes.
     pub cfg_scale: f32,
     /// Dream's schedules instead of the fixed one. None: `entropy` for Dream, off for LLaDA.
@@ -84,6 +103,13 @@ impl Default for Canvas {
             steps: None,
             strategy: Remasking::LowConfidence,
             threshold: None,
+            factor: None,
+            factor_compat: false,
+            max_reveals: None,
+            cache: CacheMode::None,
+            refresh: Refresh::default(),
+            suffix: Suffix::Off,
+            early_stop: EarlyStop::Strict,
             cfg_scale: 0.0,
             alg: None,
             eps: 1e-3,
@@ -95,17 +121,30 @@ impl Default for Canvas {
 }
 
 impl Canvas {
+    /// B, for a canvas of so many slots; `dream` says whether it is one of Dream's.
+    pub(in crate::decode) fn block_length_for(&self, dream: bool, slots: usize) -> usize {
+        let whole = dream && self.cache == CacheMode::None && self.suffix == Suffix::Off;
+        self.block_length.unwrap_or(if whole { slots } else { 32 }).max(1)
+    }
+
+    /// Whether slots are revealed by how sure they are, not by a schedule.
+    fn by_confidence(&self) -> bool {
+        self.threshold.is_some() || self.factor.is_some()
+    }
+
     /// Refuses settings that would have no effect (but for `steps`, which a threshold makes superfluous); `dream` says whether Dream's schedule is the default.
     fn check_together(&self, dream: bool) -> Result<()> {
+        self.check_rule_together()?;
         let refuse = |name: &str, message: &str| Err(Error::input(name, message));
-        let scheduled = self.threshold.is_none() && (self.alg.is_some() || dream);
-        if self.threshold.is_some() && self.alg.is_some() {
-            return refuse("alg", "has no effect with a threshold; leave one of them out");
-        }
+        let scheduled = !self.by_confidence() && (self.alg.is_some() || dream);
         if self.strategy == Remasking::Random && scheduled {
             return refuse("strategy", "'random' has no effect with Dream's schedules; use alg=\"origin\", or give a threshold");
         }
-        let way_out = if self.threshold.is_some() { "leave out threshold" } else { "give alg" };
+        let way_out = match (self.threshold, self.factor) {
+            (Some(_), _) => "leave out threshold",
+            (_, Some(_)) => "leave out factor",
+            _ => "give alg",
+        };
         for (name, given) in [("alg_temp", self.alg_temp > 0.0), ("eps", self.eps != Self::default().eps)] {
             if given && !scheduled {
                 return refuse(name, &format!("has an effect with one of Dream's schedules only; {way_out}, or leave it out"));
@@ -115,8 +154,35 @@ impl Canvas {
         if origin && self.alg_temp > 0.0 {
             return refuse("alg_temp", "has no effect with alg=\"origin\", which draws its slots anyway; leave one of them out");
         }
-        if self.confidence_eos_eot_inf && (origin || self.strategy == Remasking::Random && self.threshold.is_none()) {
+        if self.confidence_eos_eot_inf && (origin || self.strategy == Remasking::Random && !self.by_confidence()) {
             return refuse("confidence_eos_eot_inf", "has no effect where slots are drawn at random (strategy=\"random\", alg=\"origin\")");
+        }
+        Ok(())
+    }
+
+    /// The part of it that does not depend on the model.
+    fn check_rule_together(&self) -> Result<()> {
+        let refuse = |name: &str, message: &str| Err(Error::input(name, message));
+        if self.threshold.is_some() && self.alg.is_some() {
+            return refuse("alg", "has no effect with a threshold; leave one of them out");
+        }
+        if self.factor.is_some() && self.alg.is_some() {
+            return refuse("alg", "has no effect with a factor; leave one of them out");
+        }
+        if self.factor.is_some() && self.threshold.is_some() {
+            return refuse("factor", "stands in place of a threshold; leave one of them out");
+        }
+        if self.factor_compat && self.factor.is_none() {
+            return refuse("factor_compat", "has an effect with a factor only; leave it out");
+        }
+        if self.max_reveals.is_some() && !self.by_confidence() {
+            return refuse(
+                "max_reveals",
+                "has an effect with a threshold or a factor only; without them steps says how many slots a pass reveals",
+            );
+        }
+        if self.cache == CacheMode::None && self.refresh != Refresh::default() {
+            return refuse("refresh", "has an effect with a cache only; give cache=\"prefix\" or \"dual\", or leave it out");
         }
         Ok(())
     }
@@ -139,6 +205,17 @@ impl Method for Canvas {
         check::positive("block_length", self.block_length)?;
         check::steps(self.steps)?;
         check::number("threshold", self.threshold)?;
+        match self.factor {
+            Some(factor) if !(factor >= 0.0 && factor.is_finite()) => {
+                return Err(Error::input("factor", format!("is {factor}; a finite number of at least 0 is needed")));
+            }
+            _ => {}
+        }
+        check::positive("max_reveals", self.max_reveals)?;
+        if self.refresh == Refresh::Blocks(0) {
+            return Err(Error::input("refresh", "is 0; at least 1 is needed (every so many blocks), or \"step\""));
+        }
+        self.suffix.validate()?;
         if !(self.cfg_scale >= 0.0 && self.cfg_scale.is_finite()) {
             return Err(Error::input("cfg_scale", format!("is {}; a number of at least 0 is needed (0 is off)", self.cfg_scale)));
         }
@@ -155,6 +232,13 @@ impl Method for Canvas {
             return Err(Error::input("logits_eos_inf", format!("{} names no end-of-text token that could be banned", subject.name)));
         }
         Ok(())
+    }
+
+    fn fits(&self, subject: &Subject<'_>, prompt: usize, slots: usize) -> Result<()> {
+        let end = prompt + slots;
+        let length = self.block_length_for(subject.dream, slots);
+        let behind: Vec<usize> = (prompt..end).step_by(length).map(|from| (from + length).min(end)).collect();
+        self.suffix.fits(&behind, end)
     }
 
     fn warnings(&self, _subject: &Subject<'_>) -> Vec<String> {

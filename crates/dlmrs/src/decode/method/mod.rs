@@ -1,13 +1,20 @@
 //! The methods of decoding and their settings, with the papers' own names. None means the checkpoint's own way.
 
 mod block;
+mod cache;
 mod canvas;
 mod check;
+mod preset;
+mod suffix;
+mod suffix_text;
 mod task;
 
 pub use block::{BlockDiffusion, Strategy};
+pub use cache::{CacheMode, EarlyStop, Refresh};
 pub use canvas::{Canvas, DreamAlg, Remasking};
 pub(crate) use check::temperature;
+pub use preset::{preset, presets};
+pub use suffix::{DropoutKind, Spotlight, Suffix, SuffixDropout, WindowTail};
 pub use task::Task;
 
 use super::Decoder;
@@ -59,6 +66,11 @@ pub(super) trait Method {
     /// Refuses settings that have no effect, or that this model cannot serve.
     fn suits(&self, subject: &Subject<'_>) -> Result<()>;
 
+    /// Refuses settings that do not fit a prompt of so many tokens and an answer of so many slots.
+    fn fits(&self, _subject: &Subject<'_>, _prompt: usize, _slots: usize) -> Result<()> {
+        Ok(())
+    }
+
     /// What may not be as the user thinks.
     fn warnings(&self, subject: &Subject<'_>) -> Vec<String>;
 
@@ -101,7 +113,13 @@ impl Decoding {
                 NativeAttention::Bidirectional => "bidirectional",
             };
             let right = Self::own(subject.attention);
-            let message = format!("is {}, but {} is {kind}; use {}", self.name(), subject.name, right.name());
+            let cache = match (self, subject.attention) {
+                (Self::Canvas(canvas), NativeAttention::BlockCausal) if canvas.cache != CacheMode::None => {
+                    ", which caches finished blocks exactly (prefix and dual caches are for bidirectional models: LLaDA, Dream)"
+                }
+                _ => "",
+            };
+            let message = format!("is {}, but {} is {kind}; use {}{cache}", self.name(), subject.name, right.name());
             return Err(Error::input("decoding", message));
         }
         method.suits(subject)?;
@@ -112,6 +130,11 @@ impl Decoding {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Refuses settings that do not fit a prompt of so many tokens and an answer of so many slots.
+    pub(crate) fn fits(&self, subject: &Subject<'_>, prompt: usize, slots: usize) -> Result<()> {
+        self.method().fits(subject, prompt, slots)
     }
 
     /// What may not be as the user thinks.
