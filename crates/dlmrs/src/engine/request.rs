@@ -28,6 +28,8 @@ pub(super) struct Active {
     pub(super) id: RequestId,
     pub(super) decoder: Box<dyn Decoder>,
     pub(super) caches: Vec<KvCache>,
+    /// Of the draft model.
+    pub(super) draft_caches: Vec<KvCache>,
     pub(super) stats: Stats,
     pub(super) cancelled: bool,
     /// It did not fit into the last forward.
@@ -76,10 +78,12 @@ impl Active {
         };
         let decoder = decoding.decoder(task);
         let caches = (0..decoder.caches()).map(|_| llm.model().new_cache()).collect();
+        let draft_caches = llm.draft_model().map_or(Vec::new(), |model| (0..decoder.draft_caches()).map(|_| model.new_cache()).collect());
         Ok(Self {
             id,
             decoder,
             caches,
+            draft_caches,
             stats: Stats::default(),
             cancelled: false,
             waited: false,
@@ -142,6 +146,7 @@ impl Active {
             events.push(Event::Committed { id: self.id, token_ids, text });
         }
         self.stats.tokens = self.watch.tokens().len();
+        self.stats.speculation = self.decoder.tally();
         self.stats.total = self.submitted.elapsed();
         let output = Output {
             text: self.watch.text().to_string(),

@@ -18,6 +18,12 @@ pub enum Purpose {
     Origin = 3,
     /// The draw without replacement of Dream's `alg_temp`.
     AlgTemp = 4,
+    /// Drafted tokens for rejection sampling, drawn anew each round.
+    Draft = 5,
+    /// Whether rejection sampling keeps a drafted token.
+    Accept = 6,
+    /// What rejection sampling puts in place of one.
+    Residual = 7,
 }
 
 /// The largest value that [`gumbel`] can take: numbers are drawn on a grid of 2^32 points.

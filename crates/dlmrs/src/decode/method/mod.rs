@@ -3,11 +3,15 @@
 mod block;
 mod canvas;
 mod check;
+mod lookahead;
+mod simsd;
 mod task;
 
 pub use block::{BlockDiffusion, Strategy};
 pub use canvas::{Canvas, DreamAlg, Remasking};
 pub(crate) use check::temperature;
+pub use lookahead::Lookahead;
+pub use simsd::{Acceptance, Fallback, SimSD, VerifyLayout};
 pub use task::Task;
 
 use super::Decoder;
@@ -21,6 +25,10 @@ pub enum Decoding {
     Block(BlockDiffusion),
     /// For bidirectional models (LLaDA, Dream).
     Canvas(Canvas),
+    /// For block-causal models, with the model's own guesses.
+    Lookahead(Lookahead),
+    /// For block-causal models, with a draft model.
+    SimSD(SimSD),
 }
 
 /// What the settings of a method have to know of a model.
@@ -40,6 +48,8 @@ pub struct Subject<'a> {
     pub trained_block_length: Option<usize>,
     /// The longest prompt and answer together.
     pub max_model_len: usize,
+    /// Whether a draft model was loaded with it.
+    pub has_draft: bool,
 }
 
 /// The settings of one method.
@@ -79,6 +89,8 @@ impl Decoding {
         match self {
             Self::Block(method) => method,
             Self::Canvas(method) => method,
+            Self::Lookahead(method) => method,
+            Self::SimSD(method) => method,
         }
     }
 
