@@ -53,6 +53,16 @@ pub(crate) fn stats(stats: &Stats) -> Value {
         "rows": by_kind(&stats.rows),
         "scanned_rows": stats.scanned_rows,
         "revealed": stats.revealed,
+        "draft_passes": by_kind(&stats.draft_passes),
+        "draft_rows": by_kind(&stats.draft_rows),
+        "tokens_per_target_pass": stats.tokens_per_target_pass(),
+        "speculation": {
+            "rounds": stats.speculation.rounds,
+            "drafted": stats.speculation.drafted,
+            "accepted": stats.speculation.accepted,
+            "corrections": stats.speculation.corrections,
+            "wasted": stats.speculation.wasted,
+        },
         "seconds": {
             "forward": stats.forward.as_secs_f64(),
             "scan": stats.scan.as_secs_f64(),

@@ -87,6 +87,8 @@ pub struct Tally {
     pub corrections: usize,
     /// Guesses that came to nothing: drafted and not accepted.
     pub wasted: usize,
+    /// S2D2: passes if the prompt and each finished block took one of their own, as in the reference; 0 elsewhere.
+    pub unfolded_passes: usize,
 }
 
 impl Tally {
@@ -102,6 +104,17 @@ impl Tally {
     /// Accepted of drafted, 0 without a draft.
     pub fn acceptance(&self) -> f64 {
         self.accepted as f64 / self.drafted.max(1) as f64
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.rounds += other.rounds;
+        self.drafted += other.drafted;
+        self.accepted += other.accepted;
+        self.corrections += other.corrections;
+        self.wasted += other.wasted;
+        self.unfolded_passes += other.unfolded_passes;
     }
 }
 

@@ -8,7 +8,7 @@ mod counts;
 mod grid;
 mod method;
 pub mod reveal;
-mod rule;
+pub(crate) mod rule;
 pub(crate) mod rules;
 pub mod schedule;
 mod wish;
@@ -19,7 +19,7 @@ pub use counts::{Counts, PassKind, Tally};
 pub(crate) use grid::Grid;
 pub(crate) use method::temperature;
 pub use method::{BlockDiffusion, Canvas, Decoding, DreamAlg, Remasking, Strategy, Subject, Task};
-pub use method::{Acceptance, Fallback, Lookahead, SimSD, VerifyLayout};
+pub use method::{Acceptance, Fallback, Lookahead, S2D2, SimSD, Variant, VerifyLayout, estimator};
 pub use rule::RevealRule;
 pub use wish::{Answer, FullRows, Role, Scan, Wish};
 

@@ -6,7 +6,7 @@ use super::schedule::quotas;
 use crate::sample::RowStat;
 
 /// SDAR's threshold where none is given (its generation script).
-const THRESHOLD: f32 = 0.85;
+pub(super) const THRESHOLD: f32 = 0.85;
 /// SDAR's entropy bound where none is given (its generation script).
 const ENTROPY_BOUND: f32 = 0.35;
 
@@ -52,11 +52,16 @@ impl RevealRule {
 
     /// The slots that step `step` decides, of the masked slots in order of position, as indices into `slots`.
     pub fn choose(&self, slots: &[(usize, RowStat)], step: usize) -> Chosen {
+        self.choose_of(slots, self.quota(step))
+    }
+
+    /// As [`Self::choose`], with a share of the caller's.
+    pub fn choose_of(&self, slots: &[(usize, RowStat)], share: usize) -> Chosen {
         let candidates: Vec<_> = slots.iter().map(|(position, stat)| Candidate { position: *position, score: self.score(stat) }).collect();
         match self.strategy {
-            Strategy::Sequential => reveal::leftmost(&candidates, self.quota(step)),
-            Strategy::LowConfidenceStatic | Strategy::Margin => reveal::top(&candidates, self.quota(step)),
-            Strategy::LowConfidenceDynamic => reveal::above_or_top(&candidates, self.threshold, self.quota(step)),
+            Strategy::Sequential => reveal::leftmost(&candidates, share),
+            Strategy::LowConfidenceStatic | Strategy::Margin => reveal::top(&candidates, share),
+            Strategy::LowConfidenceDynamic => reveal::above_or_top(&candidates, self.threshold, share),
             Strategy::EntropyBounded => reveal::entropy_bounded(&candidates, self.entropy_bound),
         }
     }

@@ -67,6 +67,7 @@ impl Active {
             params,
             seed,
             mask_token_id: llm.facts().mask_token_id,
+            vocab: llm.config().vocab,
             drawable: llm.tokenizer().map_or(u32::MAX, |t| t.vocab_size()),
             eos_token_id: llm.eos_token_id(),
             stop_token_ids,

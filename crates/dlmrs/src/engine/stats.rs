@@ -65,9 +65,23 @@ impl Stats {
         self.scan += scan;
     }
 
+    /// Passes by kind, of both models.
+    pub fn both_passes(&self) -> Counts {
+        let mut both = self.passes;
+        both += self.draft_passes;
+        both
+    }
+
+    /// Rows by what they served, of both models.
+    pub fn both_rows(&self) -> Counts {
+        let mut both = self.rows;
+        both += self.draft_rows;
+        both
+    }
+
     /// Passes of all kinds and of both models (NFE).
     pub fn total_passes(&self) -> usize {
-        self.passes.total() + self.draft_passes.total()
+        self.both_passes().total()
     }
 
     /// Passes of the target, its prefill left out: what speculation saves.

@@ -29,12 +29,13 @@ pub struct Prefix<'a> {
 }
 
 impl Prefix<'_> {
-    fn end(&self) -> usize {
+    /// Where the block begins.
+    pub(super) fn end(&self) -> usize {
         self.base + self.tokens.len()
     }
 
     /// Whether prefix row `row` sees key `key`.
-    fn sees(&self, row: usize, key: usize) -> bool {
+    pub(super) fn sees(&self, row: usize, key: usize) -> bool {
         key < self.end() && key / self.block_length <= (self.base + row) / self.block_length
     }
 }

@@ -4,6 +4,7 @@ mod block;
 mod canvas;
 mod check;
 mod lookahead;
+mod s2d2;
 mod simsd;
 mod task;
 
@@ -11,6 +12,7 @@ pub use block::{BlockDiffusion, Strategy};
 pub use canvas::{Canvas, DreamAlg, Remasking};
 pub(crate) use check::temperature;
 pub use lookahead::Lookahead;
+pub use s2d2::{S2D2, Variant, estimator};
 pub use simsd::{Acceptance, Fallback, SimSD, VerifyLayout};
 pub use task::Task;
 
@@ -29,6 +31,8 @@ pub enum Decoding {
     Lookahead(Lookahead),
     /// For block-causal models, with a draft model.
     SimSD(SimSD),
+    /// For block-causal models, which verify themselves at block length 1.
+    S2D2(S2D2),
 }
 
 /// What the settings of a method have to know of a model.
@@ -91,6 +95,7 @@ impl Decoding {
             Self::Canvas(method) => method,
             Self::Lookahead(method) => method,
             Self::SimSD(method) => method,
+            Self::S2D2(method) => method,
         }
     }
 

@@ -46,6 +46,13 @@ pub enum Fallback {
 
 macro_rules! words {
     ($kind:ty, $name:literal, $($word:literal => $value:expr),+) => {
+        impl $kind {
+            /// As it is typed.
+            pub fn name(self) -> &'static str {
+                [$(($value, $word)),+].into_iter().find(|(value, _)| *value == self).map_or("", |(_, word)| word)
+            }
+        }
+
         impl std::str::FromStr for $kind {
             type Err = Error;
             fn from_str(s: &str) -> Result<Self> {
