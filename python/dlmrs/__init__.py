@@ -9,13 +9,23 @@
         print(event)
 
 How a request is decoded is one dataclass a method: :class:`BlockDiffusion` for block-causal models (SDAR),
-:class:`Canvas` for bidirectional ones (LLaDA, Dream). Every exception is a :class:`dlmrs.Error`.
+:class:`Canvas` for bidirectional ones (LLaDA, Dream); :class:`Lookahead`, :class:`SimSD` and :class:`S2D2` speculate. Every exception is a :class:`dlmrs.Error`.
 """
 
 import logging
 
 from dlmrs._dlmrs import LLM, Stream, __version__, bundled_models, inspect
-from dlmrs.decoding import BlockDiffusion, Canvas, Decoding
+from dlmrs.decoding import (
+    S2D2,
+    BlockDiffusion,
+    Canvas,
+    Decoding,
+    Hysteresis,
+    Lookahead,
+    MinSpan,
+    ScoreThreshold,
+    SimSD,
+)
 from dlmrs.errors import (
     CapacityError,
     CheckpointError,
@@ -40,6 +50,7 @@ logging.getLogger("dlmrs").addHandler(logging.NullHandler())
 
 __all__ = [
     "LLM",
+    "S2D2",
     "BlockDiffusion",
     "Canvas",
     "CapacityError",
@@ -51,13 +62,18 @@ __all__ = [
     "Error",
     "Event",
     "Finished",
+    "Hysteresis",
     "InputError",
     "IoError",
+    "Lookahead",
+    "MinSpan",
     "NotFiniteError",
     "NotFoundError",
     "Output",
     "Revealed",
     "SamplingParams",
+    "ScoreThreshold",
+    "SimSD",
     "Stats",
     "Stream",
     "TemplateError",

@@ -31,7 +31,9 @@ class LLM:
         cls,
         model: str | PathLike[str],
         *,
+        draft: str | PathLike[str] | None = None,
         device: str = "auto",
+        draft_device: str | None = None,
         dtype: str = "auto",
         threads: int | None = None,
         max_model_len: int | None = None,
@@ -105,6 +107,8 @@ class LLM:
     def closed(self) -> bool: ...
     @property
     def name(self) -> str: ...
+    @property
+    def draft(self) -> str | None: ...
     @property
     def family(self) -> str: ...
     @property

@@ -25,7 +25,8 @@ class Trace:
         probabilities: The token's probability, as the method's rule took it.
         entropies: Entropy of the slot's row, in nats.
         margins: Probability of the row's first token minus that of its second.
-        how: ``ranked``: chosen within the step's share; ``bound``: beyond it, by a threshold or an entropy bound.
+        how: ``ranked``: chosen within the step's share; ``bound``: beyond it, by a threshold or an entropy bound;
+            ``accepted``: guessed and confirmed; ``corrected``: put in place of a guess.
     """
 
     positions: npt.NDArray[np.int64]
@@ -34,7 +35,7 @@ class Trace:
     probabilities: npt.NDArray[np.float32]
     entropies: npt.NDArray[np.float32]
     margins: npt.NDArray[np.float32]
-    how: list[Literal["ranked", "bound"]]
+    how: list[Literal["ranked", "bound", "accepted", "corrected"]]
 
     def __len__(self) -> int:
         return len(self.how)

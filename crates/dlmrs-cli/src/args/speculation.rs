@@ -22,6 +22,9 @@ pub(crate) struct SpeculationArgs {
     /// lookahead: further blocks, all masked, that ride along to be guessed from [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     probes: Option<usize>,
+    /// lookahead and simsd: guesses without the runner-up beside each step: fewer rows, more passes
+    #[arg(long)]
+    no_alternatives: bool,
     /// lookahead and simsd: rows of guesses in a pass at most [default: no limit]
     #[arg(long, value_name = "ROWS", allow_negative_numbers = true)]
     max_rows: Option<usize>,
@@ -85,6 +88,7 @@ impl SpeculationArgs {
             ("--method", self.method.is_some()),
             ("--blocks", self.blocks.is_some()),
             ("--probes", self.probes.is_some()),
+            ("--no-alternatives", self.no_alternatives),
             ("--max-rows", self.max_rows.is_some()),
             ("--gamma", self.gamma.is_some()),
             ("--draft-steps", self.draft_steps.is_some()),
@@ -118,13 +122,14 @@ impl SpeculationArgs {
     pub(super) fn decoding(&self, block: BlockDiffusion) -> Result<Decoding, Failure> {
         match self.method.as_deref() {
             Some("lookahead") => {
-                self.refuse(&["--method", "--blocks", "--probes", "--max-rows"], "has no meaning for --method lookahead; leave it out")?;
+                self.refuse(&["--method", "--blocks", "--probes", "--no-alternatives", "--max-rows"], "has no meaning for --method lookahead; leave it out")?;
                 Ok(Decoding::Lookahead(self.lookahead(block)))
             }
             Some("simsd") => {
                 let allowed = [
                     "--method",
                     "--blocks",
+                    "--no-alternatives",
                     "--max-rows",
                     "--gamma",
                     "--draft-steps",
@@ -156,6 +161,7 @@ impl SpeculationArgs {
             block,
             blocks: self.blocks.unwrap_or(own.blocks),
             probes: self.probes.unwrap_or(own.probes),
+            alternatives: !self.no_alternatives,
             max_rows: self.max_rows.or(own.max_rows),
         }
     }
@@ -168,6 +174,7 @@ impl SpeculationArgs {
             blocks: self.blocks.unwrap_or(own.blocks),
             draft_steps: self.draft_steps.or(own.draft_steps),
             own_guesses: !self.no_own_guesses,
+            alternatives: !self.no_alternatives,
             max_rows: self.max_rows.or(own.max_rows),
             layout: self.layout.as_deref().map(str::parse).transpose()?.unwrap_or(own.layout),
             accept: self.accept.as_deref().map(str::parse).transpose()?.unwrap_or(own.accept),

@@ -30,7 +30,7 @@ pub(super) fn decoding(decoding: &Decoding) -> Value {
         Decoding::Block(block) => rule(block),
         Decoding::Canvas(canvas) => of_canvas(canvas),
         Decoding::Lookahead(lookahead) => {
-            let own = [("blocks", json!(lookahead.blocks)), ("probes", json!(lookahead.probes)), ("max_rows", json!(lookahead.max_rows))];
+            let own = [("blocks", json!(lookahead.blocks)), ("probes", json!(lookahead.probes)), ("alternatives", json!(lookahead.alternatives)), ("max_rows", json!(lookahead.max_rows))];
             with(rule(&lookahead.block), own)
         }
         Decoding::SimSD(simsd) => with(rule(&simsd.block), of_simsd(simsd)),
@@ -72,12 +72,13 @@ fn of_canvas(canvas: &Canvas) -> Map<String, Value> {
     with(Map::new(), settings)
 }
 
-fn of_simsd(simsd: &SimSD) -> [(&'static str, Value); 9] {
+fn of_simsd(simsd: &SimSD) -> [(&'static str, Value); 10] {
     [
         ("gamma", json!(simsd.gamma)),
         ("blocks", json!(simsd.blocks)),
         ("draft_steps", json!(simsd.draft_steps)),
         ("own_guesses", json!(simsd.own_guesses)),
+        ("alternatives", json!(simsd.alternatives)),
         ("max_rows", json!(simsd.max_rows)),
         ("layout", json!(simsd.layout.name())),
         ("accept", json!(simsd.accept.name())),

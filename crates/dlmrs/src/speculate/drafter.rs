@@ -2,7 +2,7 @@
 //! through. Its cache holds finished blocks, its own guesses among them; what the target did not confirm is cut off by the next pass.
 
 use super::accept::draw;
-use super::guesses::chain;
+use super::guesses::{Chain, chain, runner_up};
 use crate::decode::rules::Rules;
 use crate::decode::{Answer, Counts, Grid, PassKind, RevealRule, Role, Scan, Wish};
 use crate::error::Result;
@@ -39,7 +39,7 @@ pub(crate) struct DraftedSlot {
 #[derive(Clone, Debug)]
 pub(crate) struct BlockChain {
     pub(crate) start: usize,
-    pub(crate) states: Vec<Vec<u32>>,
+    pub(crate) chain: Chain,
 }
 
 /// The state of the draft.
@@ -120,7 +120,7 @@ impl Drafter {
 
     fn enter(&mut self, block: usize, step: usize) {
         (self.block, self.step, self.passes, self.drafted) = (Some(block), step, 0, 0);
-        self.chains.push(BlockChain { start: block, states: Vec::new() });
+        self.chains.push(BlockChain { start: block, chain: Chain::default() });
         self.settle();
     }
 
@@ -137,7 +137,7 @@ impl Drafter {
                 return;
             }
             (self.block, self.step, self.passes, self.drafted) = (Some(next), 0, 0, 0);
-            self.chains.push(BlockChain { start: next, states: Vec::new() });
+            self.chains.push(BlockChain { start: next, chain: Chain::default() });
         }
     }
 
@@ -174,6 +174,7 @@ impl Drafter {
         let slots: Vec<(usize, RowStat)> = self.reading.iter().copied().zip(answer.stats.iter().copied()).collect();
         let mut chosen: Vec<usize> = self.rule.choose(&slots, self.step).into_iter().map(|(i, _)| i).collect();
         chosen.sort_unstable();
+        let other = runner_up(&self.canvas[block..block + self.length], block, &slots, &self.rule, self.step);
         let tau = self.slots.last().map_or(1, |slot| slot.tau + 1);
         let rows = if self.plan.honest { answer.rows(&chosen)? } else { Vec::new() };
         let mut rows = rows.into_iter();
@@ -191,33 +192,37 @@ impl Drafter {
         }
         self.step += 1;
         self.passes += 1;
-        let mut states = vec![self.canvas[block..block + self.length].to_vec()];
+        let mut drafted = Chain { states: vec![self.canvas[block..block + self.length].to_vec()], others: other.into_iter().collect() };
         if self.plan.steps == Some(self.passes) {
-            states.extend(self.rest(block, &slots));
+            let rest = self.rest(block, &slots);
+            drafted.states.extend(rest.states);
+            drafted.others.extend(rest.others);
         }
-        if let Some(state) = states.last() {
+        if let Some(state) = drafted.states.last() {
             self.canvas[block..block + self.length].copy_from_slice(state);
         }
-        if let Some(chain) = self.chains.last_mut() {
-            chain.states.extend(states);
+        if let Some(last) = self.chains.last_mut() {
+            last.chain.states.extend(drafted.states);
+            last.chain.others.extend(drafted.others);
         }
         self.settle();
         Ok(())
     }
 
     /// The rest of the block's chain, if later passes said what the last one said.
-    fn rest(&mut self, block: usize, slots: &[(usize, RowStat)]) -> Vec<Vec<u32>> {
+    fn rest(&mut self, block: usize, slots: &[(usize, RowStat)]) -> Chain {
         let tokens = &self.canvas[block..block + self.length];
         let guess = |position: usize| slots.iter().find(|slot| slot.0 == position).map(|slot| slot.1);
         let masked = |state: &Vec<u32>| state.iter().filter(|&&id| id == self.mask_token_id).count();
         let (before, drafted) = (masked(&tokens.to_vec()), self.drafted);
-        let mut states = chain(tokens, block, self.mask_token_id, guess, &self.rule, self.step).unwrap_or_default();
+        let mut rest = chain(tokens, block, self.mask_token_id, guess, &self.rule, self.step).unwrap_or_default();
         let within = |state: &Vec<u32>| drafted + before - masked(state);
         // Up to the first state with enough slots, as where each state takes a pass.
-        let enough = states.iter().position(|state| within(state) >= self.plan.gamma).map_or(states.len(), |i| i + 1);
-        states.truncate(if drafted >= self.plan.gamma { 0 } else { enough });
-        self.drafted = states.last().map_or(drafted, within);
-        states
+        let enough = rest.states.iter().position(|state| within(state) >= self.plan.gamma).map_or(rest.states.len(), |i| i + 1);
+        rest.states.truncate(if drafted >= self.plan.gamma { 0 } else { enough });
+        rest.others.truncate(rest.states.len());
+        self.drafted = rest.states.last().map_or(drafted, within);
+        rest
     }
 
     /// Draws a token from a row, and gives the distribution that it was drawn from.

@@ -5,7 +5,7 @@
 //! model's states, alone or together with those).
 
 use super::drafter::Drafter;
-use super::guesses::{Guesses, chain};
+use super::guesses::{Chain, Guesses, chain};
 use super::layout::{Copy, Laid, Prefix, states};
 use super::walk::{Walk, walk};
 use crate::decode::rules::Rules;
@@ -22,6 +22,8 @@ pub(crate) struct Sources {
     pub(crate) probes: usize,
     /// Rows of copies in a pass at most; one copy is always fed.
     pub(crate) max_rows: Option<usize>,
+    /// Beside each guessed step its runner-up.
+    pub(crate) alternatives: bool,
     /// One state a pass: the slow way, for comparison.
     pub(crate) one_by_one: bool,
     /// Guess from the model's own rows.
@@ -151,23 +153,27 @@ impl LookaheadDecoder {
         self.within_budget(blocks)
     }
 
-    /// Guessed states of a block, the finished one (if there is one) last: the draft's, and between them the model's own.
+    /// Guessed states of a block, the finished one (if there is one) last: the model's own, then the draft's, whose rows are the
+    /// better guesses for later passes.
     fn guessed(&self, start: usize, tokens: &[u32], step: usize) -> Vec<Vec<u32>> {
         let mask = self.grid.mask_token_id;
         let chains = self.sources.drafter.as_ref().map_or(&[][..], Drafter::chains);
-        let mut states = chains.iter().find(|chain| chain.start == start).map_or(Vec::new(), |chain| chain.states.clone());
-        if self.sources.own {
-            let own = chain(tokens, start, mask, |p| self.guesses.at(p), &self.rule, step).unwrap_or_default();
-            let drafted = states.last().is_some_and(|state| !state.contains(&mask));
-            let last = if drafted { states.pop() } else { None };
-            for state in own {
-                // Of two finished states only one can be the last; the other would not be worth its rows.
-                if !states.contains(&state) && !(last.is_some() && !state.contains(&mask)) {
-                    states.push(state);
-                }
+        let drafted = chains.iter().find(|drafted| drafted.start == start).map_or(Chain::default(), |drafted| drafted.chain.clone());
+        let own = match self.sources.own {
+            true => chain(tokens, start, mask, |p| self.guesses.at(p), &self.rule, step).unwrap_or_default(),
+            false => Chain::default(),
+        };
+        let finished = |state: &Vec<u32>| !state.contains(&mask);
+        // Of several finished states only one can be the last, and only the last leads on: the draft's, or else the model's own.
+        let end = drafted.states.last().filter(|state| finished(state)).or(own.states.last().filter(|state| finished(state))).cloned();
+        let others = if self.sources.alternatives { [own.others, drafted.others].concat() } else { Vec::new() };
+        let mut states: Vec<Vec<u32>> = Vec::new();
+        for state in [others, own.states, drafted.states].into_iter().flatten() {
+            if !finished(&state) && !states.contains(&state) {
+                states.push(state);
             }
-            states.extend(last);
         }
+        states.extend(end);
         states
     }
 

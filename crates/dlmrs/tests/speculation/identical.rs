@@ -55,6 +55,7 @@ fn simsd() -> impl Any<Value = SimSD> {
             draft_steps,
             own_guesses,
             max_rows: max_rows.filter(|_| !sequential),
+            alternatives: target,
             layout: if sequential { VerifyLayout::Sequential } else { VerifyLayout::States },
             accept: Acceptance::Identical,
             fallback: if target { Fallback::Target } else { Fallback::Draft },
@@ -93,7 +94,7 @@ proptest! {
         let llm = &models()[model];
         let task = || task(prompt.clone(), params.clone(), seed);
         let wanted = drive(llm, &alone(&block), task(), QUIET);
-        let settings = Lookahead { block, blocks, probes, max_rows };
+        let settings = Lookahead { block, blocks, probes, alternatives: seed % 2 == 0, max_rows };
         let found = drive(llm, &Decoding::Lookahead(settings), task(), QUIET);
         prop_assert_eq!(&found.canvas, &wanted.canvas);
         prop_assert!(found.passes <= wanted.passes, "{} passes, {} alone", found.passes, wanted.passes);

@@ -40,11 +40,11 @@ fn rule(length: usize, dynamic: bool) -> BlockDiffusion {
     BlockDiffusion { block_length: Some(length), strategy, threshold: dynamic.then_some(0.9), ..BlockDiffusion::default() }
 }
 
-/// Target passes for the first ten word problems at most as a plain prototype of the same method needed.
+/// Target passes for the first ten word problems: at most as many as a plain prototype of the same method, without alternatives, needs.
 #[test]
 fn passes_are_at_most_the_prototypes() {
     let llm = bundled_pair();
-    let lookahead = |blocks, probes, block: &BlockDiffusion| Decoding::Lookahead(Lookahead { block: block.clone(), blocks, probes, max_rows: None });
+    let lookahead = |blocks, probes, block: &BlockDiffusion| Decoding::Lookahead(Lookahead { block: block.clone(), blocks, probes, ..Lookahead::default() });
     let simsd = |blocks, draft_steps, own_guesses, block: &BlockDiffusion| {
         Decoding::SimSD(SimSD { block: block.clone(), blocks, draft_steps, own_guesses, ..SimSD::default() })
     };

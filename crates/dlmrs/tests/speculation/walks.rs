@@ -116,11 +116,14 @@ fn chains_follow_the_rule() {
         chain(&tokens, 4, M, |p| guesses.at(p), &rule(strategy, 4, threshold), 0)
     };
     assert_eq!(
-        states(&guesses, Strategy::LowConfidenceDynamic, Some(0.9), [M, M, M, M]).unwrap(),
+        states(&guesses, Strategy::LowConfidenceDynamic, Some(0.9), [M, M, M, M]).unwrap().states,
         [[M, 25, M, 27], [24, 25, M, 27], [24, 25, 26, 27]],
         "all above the threshold first, then one by one"
     );
-    assert_eq!(states(&guesses, Strategy::Sequential, None, [3, M, M, 4]).unwrap(), [[3, 25, M, 4], [3, 25, 26, 4]]);
+    assert_eq!(states(&guesses, Strategy::Sequential, None, [3, M, M, 4]).unwrap().states, [[3, 25, M, 4], [3, 25, 26, 4]]);
+    let found = states(&guesses, Strategy::LowConfidenceStatic, None, [1, M, M, M]).unwrap();
+    assert_eq!(found.states, [[1, M, M, 27], [1, 25, M, 27], [1, 25, 26, 27]]);
+    assert_eq!(found.others, [[1, 25, M, M], [1, M, 26, 27]], "the runner-up of each step with a choice");
     guesses.forget_before(5);
     assert_eq!(states(&guesses, Strategy::Sequential, None, [M, M, M, M]), None, "a slot without a guess");
 }

@@ -20,13 +20,15 @@ pub struct Lookahead {
     pub blocks: usize,
     /// Further blocks, all masked, that ride along to be guessed from.
     pub probes: usize,
+    /// Beside each guessed step its runner-up, for slots that are decided in another order than guessed: more rows, fewer passes.
+    pub alternatives: bool,
     /// Rows of guessed states and probes in a pass at most. None: no limit.
     pub max_rows: Option<usize>,
 }
 
 impl Default for Lookahead {
     fn default() -> Self {
-        Self { block: BlockDiffusion::default(), blocks: 2, probes: 1, max_rows: None }
+        Self { block: BlockDiffusion::default(), blocks: 2, probes: 1, alternatives: true, max_rows: None }
     }
 }
 
@@ -75,6 +77,7 @@ impl Method for Lookahead {
             blocks: self.blocks,
             probes: self.probes,
             max_rows: self.max_rows,
+            alternatives: self.alternatives,
             one_by_one: false,
             own: true,
             drafter: None,

@@ -81,6 +81,8 @@ pub struct SimSD {
     pub draft_steps: Option<usize>,
     /// Adds the target's own guesses, as in [`super::Lookahead`]. With `states` and `identical`; ignored elsewhere.
     pub own_guesses: bool,
+    /// Beside each guessed step its runner-up, as in [`super::Lookahead`]. With `states` and `identical`; ignored elsewhere.
+    pub alternatives: bool,
     /// Rows of guessed states in a pass at most, with `states` and `identical`. None: no limit.
     pub max_rows: Option<usize>,
     /// What the target's pass looks like.
@@ -101,6 +103,7 @@ impl Default for SimSD {
             blocks: 1,
             draft_steps: None,
             own_guesses: true,
+            alternatives: true,
             max_rows: None,
             layout: VerifyLayout::default(),
             accept: Acceptance::default(),
@@ -199,6 +202,7 @@ impl Method for SimSD {
             blocks: self.blocks,
             probes: 0,
             max_rows: self.max_rows,
+            alternatives: self.alternatives,
             one_by_one: arrangement == Arrangement::Sequential,
             own: self.own_guesses && self.whole_states(),
             drafter: Some(drafter),
