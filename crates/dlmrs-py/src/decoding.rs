@@ -5,6 +5,8 @@ use dlmrs::speculate::route::{Policy, Score};
 use dlmrs::{BlockDiffusion, Canvas, Decoding, Error, Lookahead, S2D2, SimSD};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
 
 use crate::errors::Result;
 use crate::params::Fields;
@@ -13,8 +15,8 @@ use crate::value;
 /// A method of decoding; None is the model's own.
 pub(crate) fn read(decoding: Option<&Bound<'_, PyAny>>) -> Result<Option<Decoding>> {
     value::given(decoding, |decoding| {
-        for (class, read) in METHODS {
-            if is(decoding, "dlmrs.decoding", class)? {
+        for (class, read) in &METHODS {
+            if class.holds(decoding)? {
                 return read(decoding);
             }
         }
@@ -24,18 +26,29 @@ pub(crate) fn read(decoding: Option<&Bound<'_, PyAny>>) -> Result<Option<Decodin
 
 type Read = fn(&Bound<'_, PyAny>) -> Result<Decoding>;
 
-/// The classes of `dlmrs.decoding`.
-const METHODS: [(&str, Read); 5] = [
-    ("BlockDiffusion", |object| Ok(Decoding::Block(block_diffusion(object)?))),
-    ("Canvas", |object| Ok(Decoding::Canvas(canvas(object)?))),
-    ("Lookahead", |object| Ok(Decoding::Lookahead(lookahead(object)?))),
-    ("SimSD", |object| Ok(Decoding::SimSD(simsd(object)?))),
-    ("S2D2", |object| Ok(Decoding::S2D2(s2d2(object)?))),
+/// The methods of `dlmrs.decoding`.
+static METHODS: [(Class, Read); 5] = [
+    (Class::new("BlockDiffusion"), |object| Ok(Decoding::Block(block_diffusion(object)?))),
+    (Class::new("Canvas"), |object| Ok(Decoding::Canvas(canvas(object)?))),
+    (Class::new("Lookahead"), |object| Ok(Decoding::Lookahead(lookahead(object)?))),
+    (Class::new("SimSD"), |object| Ok(Decoding::SimSD(simsd(object)?))),
+    (Class::new("S2D2"), |object| Ok(Decoding::S2D2(s2d2(object)?))),
 ];
 
-/// Whether an object is of a class of this package. Modules are looked up among those that are loaded, so this is quick.
-fn is(object: &Bound<'_, PyAny>, module: &str, class: &str) -> Result<bool> {
-    Ok(object.is_instance(&object.py().import(module)?.getattr(class)?)?)
+/// The policies of `S2D2`.
+static POLICIES: [Class; 3] = [Class::new("MinSpan"), Class::new("ScoreThreshold"), Class::new("Hysteresis")];
+
+/// A class of `dlmrs.decoding`, looked up once.
+struct Class(&'static str, PyOnceLock<Py<PyType>>);
+
+impl Class {
+    const fn new(name: &'static str) -> Self {
+        Self(name, PyOnceLock::new())
+    }
+
+    fn holds(&self, object: &Bound<'_, PyAny>) -> Result<bool> {
+        Ok(object.is_instance(self.1.import(object.py(), "dlmrs.decoding", self.0)?)?)
+    }
 }
 
 fn block_diffusion(decoding: &Bound<'_, PyAny>) -> Result<BlockDiffusion> {
@@ -84,7 +97,9 @@ fn simsd(decoding: &Bound<'_, PyAny>) -> Result<SimSD> {
     }
     Ok(SimSD {
         block: block_diffusion(decoding)?,
-        gamma: fields.optional(intern!(py, "gamma"), |name, value| no_word(name, value, "auto", "a number of slots, or None for the whole block,"))?,
+        gamma: fields.optional(intern!(py, "gamma"), |name, value| {
+            no_word(name, value, "auto", "a number of slots, or None for the whole block,")
+        })?,
         blocks: fields.read(intern!(py, "blocks"), value::count)?,
         draft_steps: fields.optional(intern!(py, "draft_steps"), value::count)?,
         own_guesses: fields.read(intern!(py, "own_guesses"), value::flag)?,
@@ -100,7 +115,9 @@ fn simsd(decoding: &Bound<'_, PyAny>) -> Result<SimSD> {
 /// A count; a word that other versions may take is refused by name.
 fn no_word(name: &str, object: &Bound<'_, PyAny>, word: &str, wanted: &str) -> Result<usize> {
     match object.extract::<String>() {
-        Ok(text) if text == word => Err(Error::input(name, format!("\"{word}\" does not exist in this version; {wanted} is needed")).into()),
+        Ok(text) if text == word => {
+            Err(Error::input(name, format!("\"{word}\" does not exist in this version; {wanted} is needed")).into())
+        }
         _ => value::count(name, object),
     }
 }
@@ -125,14 +142,14 @@ fn s2d2(decoding: &Bound<'_, PyAny>) -> Result<S2D2> {
 
 fn policy(name: &str, policy: &Bound<'_, PyAny>) -> Result<Policy> {
     let (py, fields) = (policy.py(), Fields(policy));
-    let of = |class| is(policy, "dlmrs.decoding", class);
-    if of("MinSpan")? {
+    let [min_span, score_threshold, hysteresis] = &POLICIES;
+    if min_span.holds(policy)? {
         return Ok(Policy::MinSpan(fields.read(intern!(py, "min_span"), value::count)?));
     }
-    if of("ScoreThreshold")? {
+    if score_threshold.holds(policy)? {
         return Ok(Policy::ScoreThreshold { score: score(&fields, py)?, threshold: fields.read(intern!(py, "threshold"), value::number)? });
     }
-    if of("Hysteresis")? {
+    if hysteresis.holds(policy)? {
         let (on, off) = (fields.read(intern!(py, "on"), value::number)?, fields.read(intern!(py, "off"), value::number)?);
         return Ok(Policy::Hysteresis { score: score(&fields, py)?, on, off });
     }

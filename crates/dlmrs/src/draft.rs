@@ -64,7 +64,8 @@ impl Draft {
 fn check(target: &Llm, draft: &Llm) -> Result<()> {
     let (t, d) = (target.config(), draft.config());
     let differs = |what: &str, found: String, wanted: String| {
-        let message = format!("{} has {what} {found}, but {} has {wanted}; a draft must be of the same family", draft.name(), target.name());
+        let message =
+            format!("{} has {what} {found}, but {} has {wanted}; a draft must be of the same family", draft.name(), target.name());
         Err(Error::input("draft", message))
     };
     if d.attention != NativeAttention::BlockCausal {

@@ -122,7 +122,10 @@ impl SpeculationArgs {
     pub(super) fn decoding(&self, block: BlockDiffusion) -> Result<Decoding, Failure> {
         match self.method.as_deref() {
             Some("lookahead") => {
-                self.refuse(&["--method", "--blocks", "--probes", "--no-alternatives", "--max-rows"], "has no meaning for --method lookahead; leave it out")?;
+                self.refuse(
+                    &["--method", "--blocks", "--probes", "--no-alternatives", "--max-rows"],
+                    "has no meaning for --method lookahead; leave it out",
+                )?;
                 Ok(Decoding::Lookahead(self.lookahead(block)))
             }
             Some("simsd") => {

@@ -30,7 +30,12 @@ pub(super) fn decoding(decoding: &Decoding) -> Value {
         Decoding::Block(block) => rule(block),
         Decoding::Canvas(canvas) => of_canvas(canvas),
         Decoding::Lookahead(lookahead) => {
-            let own = [("blocks", json!(lookahead.blocks)), ("probes", json!(lookahead.probes)), ("alternatives", json!(lookahead.alternatives)), ("max_rows", json!(lookahead.max_rows))];
+            let own = [
+                ("blocks", json!(lookahead.blocks)),
+                ("probes", json!(lookahead.probes)),
+                ("alternatives", json!(lookahead.alternatives)),
+                ("max_rows", json!(lookahead.max_rows)),
+            ];
             with(rule(&lookahead.block), own)
         }
         Decoding::SimSD(simsd) => with(rule(&simsd.block), of_simsd(simsd)),

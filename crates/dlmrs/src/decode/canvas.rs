@@ -217,9 +217,17 @@ impl Decoder for CanvasDecoder {
         let scans = self.reading.iter().enumerate().map(scan).collect();
         let read: Vec<u32> = self.reading.iter().map(|&p| if self.shift { p.saturating_sub(1) } else { p } as u32).collect();
         let rows = Counts::of(PassKind::Denoise, self.canvas.len());
-        let mut wishes = vec![Wish { model: Role::Target, cache: 0, pass: self.pass(&[], read.clone()), scans, kind: PassKind::Denoise, rows }];
+        let mut wishes =
+            vec![Wish { model: Role::Target, cache: 0, pass: self.pass(&[], read.clone()), scans, kind: PassKind::Denoise, rows }];
         if self.caches() > 1 {
-            wishes.push(Wish { model: Role::Target, cache: 1, pass: self.pass(&self.hidden, read), scans: Vec::new(), kind: PassKind::Denoise, rows });
+            wishes.push(Wish {
+                model: Role::Target,
+                cache: 1,
+                pass: self.pass(&self.hidden, read),
+                scans: Vec::new(),
+                kind: PassKind::Denoise,
+                rows,
+            });
         }
         Ok(wishes)
     }

@@ -161,13 +161,7 @@ pub fn no_leak(prefix: &Prefix<'_>, drafted: &Drafted) -> Laid {
 }
 
 /// Rows of these kinds for the slots that need them: data where there is a token, masks where nothing was known.
-fn lay(
-    prefix: &Prefix<'_>,
-    drafted: &Drafted,
-    kinds: &[Kind],
-    aligned: bool,
-    sees: impl Fn((Kind, usize), (Kind, usize)) -> bool,
-) -> Laid {
+fn lay(prefix: &Prefix<'_>, drafted: &Drafted, kinds: &[Kind], aligned: bool, sees: impl Fn((Kind, usize), (Kind, usize)) -> bool) -> Laid {
     let (before, length) = (prefix.tokens.len(), drafted.tokens.len());
     let fed = |kind: Kind, i: usize| if kind == Kind::Data { drafted.tau[i] != UNDRAFTED } else { drafted.tau[i] != KNOWN };
     let rows: Vec<(Kind, usize)> =
@@ -196,7 +190,8 @@ fn lay(
 /// where [`states`] reads the row by which each step is judged (step t at copy t - 1).
 pub fn copies_of(drafted: &Drafted) -> Vec<Copy> {
     let steps = drafted.tau.iter().filter(|&&t| t != UNDRAFTED).max().copied().unwrap_or(KNOWN);
-    let token = |t: u32, i: usize| if drafted.tau[i] <= t && drafted.tau[i] != UNDRAFTED { drafted.tokens[i] } else { drafted.mask_token_id };
+    let token =
+        |t: u32, i: usize| if drafted.tau[i] <= t && drafted.tau[i] != UNDRAFTED { drafted.tokens[i] } else { drafted.mask_token_id };
     let copy = |t: u32| Copy { start: drafted.start, tokens: (0..drafted.tokens.len()).map(|i| token(t, i)).collect() };
     (0..=steps).map(copy).collect()
 }

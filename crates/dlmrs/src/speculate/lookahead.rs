@@ -135,27 +135,37 @@ impl LookaheadDecoder {
 
     /// The copies of the next verification, block by block: the state as it is (or all masks), guessed ones, the finished one last.
     fn copies(&self) -> Vec<Copy> {
-        let mut blocks: Vec<Vec<Vec<u32>>> = Vec::new();
+        let mut blocks: Vec<Chain> = Vec::new();
         let (mut start, mut probes, mut reachable) = (self.grid.block, 0, true);
         while let Some(tokens) = self.grid.tokens(start) {
-            let mut states = vec![tokens.to_vec()];
+            let mut guessed = Chain { states: vec![tokens.to_vec()], others: Vec::new() };
             if reachable && blocks.len() < self.sources.blocks {
-                states.extend(self.guessed(start, tokens, if start == self.grid.block { self.step } else { 0 }));
-                reachable = states.last().is_some_and(|state| !state.contains(&self.grid.mask_token_id));
+                let more = self.guessed(start, tokens, if start == self.grid.block { self.step } else { 0 });
+                guessed.states.extend(more.states);
+                guessed.others = more.others;
+                reachable = guessed.states.last().is_some_and(|state| !state.contains(&self.grid.mask_token_id));
             } else if probes < self.sources.probes {
                 probes += 1;
             } else {
                 break;
             }
-            blocks.push(states);
+            blocks.push(guessed);
             start += self.grid.length;
         }
-        self.within_budget(blocks)
+        self.within_budget(&mut blocks);
+        let copies = |(i, guessed): (usize, Chain)| {
+            let start = self.grid.block + i * self.grid.length;
+            let Chain { mut states, others } = guessed;
+            // The state as it is comes first, and the finished one last.
+            states.splice(1..1, others);
+            states.into_iter().map(move |tokens| Copy { start, tokens })
+        };
+        blocks.into_iter().enumerate().flat_map(copies).collect()
     }
 
-    /// Guessed states of a block, the finished one (if there is one) last: the model's own, then the draft's, whose rows are the
-    /// better guesses for later passes.
-    fn guessed(&self, start: usize, tokens: &[u32], step: usize) -> Vec<Vec<u32>> {
+    /// Guessed states of a block: the model's own, then the draft's, whose rows are the better guesses for later passes; the finished one (if
+    /// there is one) last.
+    fn guessed(&self, start: usize, tokens: &[u32], step: usize) -> Chain {
         let mask = self.grid.mask_token_id;
         let chains = self.sources.drafter.as_ref().map_or(&[][..], Drafter::chains);
         let drafted = chains.iter().find(|drafted| drafted.start == start).map_or(Chain::default(), |drafted| drafted.chain.clone());
@@ -166,29 +176,38 @@ impl LookaheadDecoder {
         let finished = |state: &Vec<u32>| !state.contains(&mask);
         // Of several finished states only one can be the last, and only the last leads on: the draft's, or else the model's own.
         let end = drafted.states.last().filter(|state| finished(state)).or(own.states.last().filter(|state| finished(state))).cloned();
-        let others = if self.sources.alternatives { [own.others, drafted.others].concat() } else { Vec::new() };
-        let mut states: Vec<Vec<u32>> = Vec::new();
-        for state in [others, own.states, drafted.states].into_iter().flatten() {
-            if !finished(&state) && !states.contains(&state) {
-                states.push(state);
+        let mut guessed = Chain::default();
+        for state in [own.states, drafted.states].into_iter().flatten() {
+            if !finished(&state) && !guessed.states.contains(&state) {
+                guessed.states.push(state);
             }
         }
-        states.extend(end);
-        states
+        let others = if self.sources.alternatives { [own.others, drafted.others].concat() } else { Vec::new() };
+        for state in others {
+            if !finished(&state) && !guessed.states.contains(&state) && !guessed.others.contains(&state) {
+                guessed.others.push(state);
+            }
+        }
+        guessed.states.extend(end);
+        guessed
     }
 
-    /// Drops the farthest block first, then late states, until the rows fit.
-    fn within_budget(&self, mut blocks: Vec<Vec<Vec<u32>>>) -> Vec<Copy> {
+    /// Drops alternatives first, then the farthest block, then late states, until the rows fit.
+    fn within_budget(&self, blocks: &mut Vec<Chain>) {
         let most = self.sources.max_rows.map_or(usize::MAX, |rows| (rows / self.grid.length).max(1));
-        while blocks.len() > 1 && blocks.iter().map(Vec::len).sum::<usize>() > most {
-            blocks.pop();
+        let mut copies: usize = blocks.iter().map(|guessed| guessed.states.len() + guessed.others.len()).sum();
+        while copies > most {
+            copies -= 1;
+            if let Some(guessed) = blocks.iter_mut().rev().find(|guessed| !guessed.others.is_empty()) {
+                guessed.others.pop();
+            } else if blocks.len() > 1 {
+                copies -= blocks.pop().map_or(0, |guessed| guessed.states.len() - 1);
+            } else if let Some(guessed) = blocks.first_mut() {
+                let masked = |state: &Vec<u32>| state.iter().filter(|&&id| id == self.grid.mask_token_id).count();
+                guessed.states.sort_by_key(|state| std::cmp::Reverse(masked(state))); // stable, so the present state stays first
+                guessed.states.pop();
+            }
         }
-        blocks.iter_mut().take(1).for_each(|states| states.truncate(most));
-        let copies = |(i, states): (usize, Vec<Vec<u32>>)| {
-            let start = self.grid.block + i * self.grid.length;
-            states.into_iter().map(move |tokens| Copy { start, tokens })
-        };
-        blocks.into_iter().enumerate().flat_map(copies).collect()
     }
 
     /// Makes the verification pass: of all copies, or with one state a pass of the next one.
@@ -199,13 +218,16 @@ impl LookaheadDecoder {
             true => vec![verify.rest.remove(0)],
         };
         let copies: Vec<Copy> = fed.iter().map(|&c| verify.copies[c].clone()).collect();
-        let prefix =
-            Prefix { base: self.cached, tokens: &self.grid.canvas[self.cached..self.grid.block], block_length: self.grid.length };
+        let prefix = Prefix { base: self.cached, tokens: &self.grid.canvas[self.cached..self.grid.block], block_length: self.grid.length };
         let Laid { mut pass, mut read, .. } = states(&prefix, &copies, mask);
         self.skip_unread(&copies, &mut pass, &mut read);
         let scans = self.scans(&copies, &read);
         let length = self.grid.length;
-        let kind = if verify.copies.iter().filter(|copy| copy.start == self.grid.block).count() > 1 { PassKind::Verify } else { PassKind::Denoise };
+        let kind = if verify.copies.iter().filter(|copy| copy.start == self.grid.block).count() > 1 {
+            PassKind::Verify
+        } else {
+            PassKind::Denoise
+        };
         let mut rows = self.grid.kept_rows(self.cached, self.grid.block);
         for (c, copy) in copies.iter().enumerate() {
             let alone = copies.iter().filter(|other| other.start == copy.start).count() == 1;
@@ -229,7 +251,13 @@ impl LookaheadDecoder {
         // The step at which a copy is reached is known only to be no earlier than its place, so the largest share decides: the first.
         let most = self.rule.looks_at(0).unwrap_or(self.grid.length);
         let mut seen = vec![0; copies.len()];
-        let wanted: Vec<bool> = read.iter().map(|&(c, _)| { seen[c] += 1; seen[c] <= most }).collect();
+        let wanted: Vec<bool> = read
+            .iter()
+            .map(|&(c, _)| {
+                seen[c] += 1;
+                seen[c] <= most
+            })
+            .collect();
         let mut keep = wanted.iter();
         read.retain(|_| *keep.next().unwrap_or(&true));
         let mut keep = wanted.iter();

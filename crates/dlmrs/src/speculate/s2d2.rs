@@ -75,8 +75,7 @@ impl S2d2Decoder {
         let mut tally = Tally::default();
         tally.unfolded_passes += usize::from(grid.block > 0);
         let under_way = UnderWay::Draft(Vec::new());
-        let mut decoder =
-            Self { grid, rules, rule, how, step: 0, steps: 0, cached: 0, verifying: false, tally, pending: None, under_way };
+        let mut decoder = Self { grid, rules, rule, how, step: 0, steps: 0, cached: 0, verifying: false, tally, pending: None, under_way };
         decoder.prepare();
         decoder
     }

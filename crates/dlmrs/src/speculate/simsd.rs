@@ -16,7 +16,9 @@ use crate::sample::{RowStat, distribution};
 /// The layout of the pass that judges a draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrangement {
-    Paired { aligned: bool },
+    Paired {
+        aligned: bool,
+    },
     NoLeak,
     States,
     /// One pass a state.
@@ -195,7 +197,9 @@ impl SimSdDecoder {
     fn wish(&mut self, laid: Laid, mut verify: Verify) {
         let Laid { mut pass, read, kept } = laid;
         let first = match self.arrangement {
-            Arrangement::Sequential => verify.slots.iter().zip(&verify.found).find(|(_, found)| found.is_none()).map_or(1, |(slot, _)| slot.tau),
+            Arrangement::Sequential => {
+                verify.slots.iter().zip(&verify.found).find(|(_, found)| found.is_none()).map_or(1, |(slot, _)| slot.tau)
+            }
             _ => 1,
         };
         let judges = |&(copy, position): &(usize, usize)| {
@@ -317,7 +321,8 @@ impl Decoder for SimSdDecoder {
                 self.cached = self.grid.block;
                 let slots: Vec<_> = read.into_iter().zip(answer.stats.iter().copied()).collect();
                 let chosen = self.rule.choose(&slots, self.step);
-                let revealed: Vec<_> = chosen.into_iter().map(|(i, how)| Revealed { position: slots[i].0, stat: slots[i].1, how }).collect();
+                let revealed: Vec<_> =
+                    chosen.into_iter().map(|(i, how)| Revealed { position: slots[i].0, stat: slots[i].1, how }).collect();
                 self.step += 1;
                 self.reveal(&revealed);
                 return Ok(revealed);

@@ -28,7 +28,12 @@ fn rule() -> impl Any<Value = BlockDiffusion> {
 }
 
 fn params() -> impl Any<Value = SamplingParams> {
-    (prop_oneof![Just(0.0f32), Just(0.7), Just(1.5)], prop_oneof![3 => Just(0usize), 1 => Just(5)], prop_oneof![3 => Just(1.0f32), 1 => Just(1.4)], 1usize..20)
+    (
+        prop_oneof![Just(0.0f32), Just(0.7), Just(1.5)],
+        prop_oneof![3 => Just(0usize), 1 => Just(5)],
+        prop_oneof![3 => Just(1.0f32), 1 => Just(1.4)],
+        1usize..20,
+    )
         .prop_map(|(temperature, top_k, repetition_penalty, max_tokens)| SamplingParams {
             max_tokens,
             temperature,
@@ -46,22 +51,24 @@ fn prompt() -> impl Any<Value = Vec<u32>> {
 fn simsd() -> impl Any<Value = SimSD> {
     let gamma = (1usize..9, any::<bool>());
     let rest = (proptest::option::of(1usize..4), any::<bool>(), proptest::option::of(1usize..60), any::<bool>(), any::<bool>());
-    (rule(), gamma, 1usize..4, rest).prop_map(|(block, (gamma, limited), blocks, (draft_steps, own_guesses, max_rows, target, sequential))| {
-        let length = block.block_length.unwrap_or(1);
-        SimSD {
-            block,
-            gamma: limited.then_some(gamma.min(length)),
-            blocks: if sequential { 1 } else { blocks },
-            draft_steps,
-            own_guesses,
-            max_rows: max_rows.filter(|_| !sequential),
-            alternatives: target,
-            layout: if sequential { VerifyLayout::Sequential } else { VerifyLayout::States },
-            accept: Acceptance::Identical,
-            fallback: if target { Fallback::Target } else { Fallback::Draft },
-            ..SimSD::default()
-        }
-    })
+    (rule(), gamma, 1usize..4, rest).prop_map(
+        |(block, (gamma, limited), blocks, (draft_steps, own_guesses, max_rows, target, sequential))| {
+            let length = block.block_length.unwrap_or(1);
+            SimSD {
+                block,
+                gamma: limited.then_some(gamma.min(length)),
+                blocks: if sequential { 1 } else { blocks },
+                draft_steps,
+                own_guesses,
+                max_rows: max_rows.filter(|_| !sequential),
+                alternatives: target,
+                layout: if sequential { VerifyLayout::Sequential } else { VerifyLayout::States },
+                accept: Acceptance::Identical,
+                fallback: if target { Fallback::Target } else { Fallback::Draft },
+                ..SimSD::default()
+            }
+        },
+    )
 }
 
 fn alone(block: &BlockDiffusion) -> Decoding {

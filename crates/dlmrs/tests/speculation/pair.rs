@@ -44,7 +44,9 @@ fn rule(length: usize, dynamic: bool) -> BlockDiffusion {
 #[test]
 fn passes_are_at_most_the_prototypes() {
     let llm = bundled_pair();
-    let lookahead = |blocks, probes, block: &BlockDiffusion| Decoding::Lookahead(Lookahead { block: block.clone(), blocks, probes, ..Lookahead::default() });
+    let lookahead = |blocks, probes, block: &BlockDiffusion| {
+        Decoding::Lookahead(Lookahead { block: block.clone(), blocks, probes, ..Lookahead::default() })
+    };
     let simsd = |blocks, draft_steps, own_guesses, block: &BlockDiffusion| {
         Decoding::SimSD(SimSD { block: block.clone(), blocks, draft_steps, own_guesses, ..SimSD::default() })
     };
@@ -113,15 +115,27 @@ fn mixed_batches() {
         Decoding::SimSD(SimSD { block: rule(4, true), blocks: 2, ..SimSD::default() }),
         Decoding::SimSD(SimSD { block: rule(4, true), layout: VerifyLayout::Paired, accept: Acceptance::Greedy, ..SimSD::default() }),
         Decoding::SimSD(SimSD { block: rule(4, true), layout: VerifyLayout::NoLeak, accept: Acceptance::Rejection, ..SimSD::default() }),
-        Decoding::SimSD(SimSD { block: rule(4, true), layout: VerifyLayout::States, accept: Acceptance::Greedy, gamma: Some(2), ..SimSD::default() }),
-        Decoding::SimSD(SimSD { block: rule(4, true), layout: VerifyLayout::Sequential, accept: Acceptance::Rejection, fallback: Fallback::Target, gamma: Some(3), ..SimSD::default() }),
+        Decoding::SimSD(SimSD {
+            block: rule(4, true),
+            layout: VerifyLayout::States,
+            accept: Acceptance::Greedy,
+            gamma: Some(2),
+            ..SimSD::default()
+        }),
+        Decoding::SimSD(SimSD {
+            block: rule(4, true),
+            layout: VerifyLayout::Sequential,
+            accept: Acceptance::Rejection,
+            fallback: Fallback::Target,
+            gamma: Some(3),
+            ..SimSD::default()
+        }),
         Decoding::S2D2(S2D2 { block: rule(4, true), ..S2D2::default() }),
         Decoding::Block(rule(4, true)),
     ];
     for temperature in [0.0, 1.0] {
         let params = SamplingParams { max_tokens: 40, temperature, seed: Some(5), ..SamplingParams::default() };
-        let mixed: Vec<Request> =
-            kinds.iter().enumerate().map(|(i, kind)| requests(&llm, &params, kind).remove(i)).collect();
+        let mixed: Vec<Request> = kinds.iter().enumerate().map(|(i, kind)| requests(&llm, &params, kind).remove(i)).collect();
         let together = llm.generate(mixed.clone(), |_, _| true).unwrap();
         for (request, output) in mixed.into_iter().zip(&together) {
             let decoding = request.decoding.clone().unwrap();
@@ -147,7 +161,9 @@ fn mixed_batches() {
 #[test]
 fn sequential_is_the_oracle_of_states() {
     let llm = bundled_pair();
-    for (accept, temperature) in [(Acceptance::Identical, 0.0), (Acceptance::Greedy, 0.0), (Acceptance::Greedy, 0.8), (Acceptance::Rejection, 0.8)] {
+    for (accept, temperature) in
+        [(Acceptance::Identical, 0.0), (Acceptance::Greedy, 0.0), (Acceptance::Greedy, 0.8), (Acceptance::Rejection, 0.8)]
+    {
         let params = SamplingParams { temperature, seed: Some(2), ..fixed() };
         let of = |layout| {
             let settings = SimSD { block: rule(4, true), layout, accept, own_guesses: false, ..SimSD::default() };
@@ -161,7 +177,8 @@ fn sequential_is_the_oracle_of_states() {
 /// The same weights as a draft with a cache of their own: everything is accepted.
 #[test]
 fn the_target_drafts_for_itself() {
-    let llm = Llm::load_pair(&bundled_folder("tiny-sdar"), &DraftSource::Itself, &options(), &Overrides::default(), &mut |_, _| true).unwrap();
+    let llm =
+        Llm::load_pair(&bundled_folder("tiny-sdar"), &DraftSource::Itself, &options(), &Overrides::default(), &mut |_, _| true).unwrap();
     let settings = SimSD { block: rule(4, false), own_guesses: false, ..SimSD::default() };
     for output in run(&llm, &fixed(), &Decoding::SimSD(settings)) {
         let tally = output.stats.speculation;
@@ -246,7 +263,11 @@ fn settings_that_cannot_be_are_refused() {
     refused(&pair, simsd(|s| s.blocks = 0), "blocks");
     refused(&pair, simsd(|s| s.blocks = 65), "blocks");
     refused(&pair, simsd(|s| s.layout = VerifyLayout::Paired), "identical needs the target's own rows");
-    refused(&pair, simsd(|s| (s.layout, s.accept, s.blocks) = (VerifyLayout::Paired, Acceptance::Greedy, 2)), "above 1 needs layout states");
+    refused(
+        &pair,
+        simsd(|s| (s.layout, s.accept, s.blocks) = (VerifyLayout::Paired, Acceptance::Greedy, 2)),
+        "above 1 needs layout states",
+    );
     refused(&pair, simsd(|s| (s.accept, s.draft_steps) = (Acceptance::Greedy, Some(1))), "draft_steps");
     refused(&pair, simsd(|s| (s.accept, s.max_rows) = (Acceptance::Greedy, Some(9))), "max_rows");
     refused(&pair, simsd(|s| s.align_positions = false), "align_positions");

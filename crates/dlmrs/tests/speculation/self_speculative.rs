@@ -78,7 +78,8 @@ fn cases() -> Vec<Value> {
 
 /// What a step decided, in the reference's notation: p, p.5 for a correction, -p for a fallback by falling confidence.
 fn step(slots: &[Revealed]) -> Vec<f64> {
-    let (judged, mut fallback): (Vec<&Revealed>, Vec<&Revealed>) = slots.iter().partition(|slot| matches!(slot.how, How::Accepted | How::Corrected));
+    let (judged, mut fallback): (Vec<&Revealed>, Vec<&Revealed>) =
+        slots.iter().partition(|slot| matches!(slot.how, How::Accepted | How::Corrected));
     fallback.sort_by(|a, b| b.stat.probability.total_cmp(&a.stat.probability));
     let judged = judged.iter().map(|slot| slot.position as f64 + if slot.how == How::Corrected { 0.5 } else { 0.0 });
     judged.chain(fallback.iter().map(|slot| -(slot.position as f64))).collect()

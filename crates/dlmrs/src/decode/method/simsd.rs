@@ -165,7 +165,10 @@ impl Method for SimSD {
         self.block.suits(subject)?;
         self.check_together()?;
         if !subject.has_draft {
-            let message = format!("is SimSD, but {} was loaded without a draft model; load it with one, or use Lookahead, which needs none", subject.name);
+            let message = format!(
+                "is SimSD, but {} was loaded without a draft model; load it with one, or use Lookahead, which needs none",
+                subject.name
+            );
             return Err(Error::input("decoding", message));
         }
         match (self.gamma, self.block.block_length.or(subject.block_length)) {
