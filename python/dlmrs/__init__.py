@@ -10,13 +10,28 @@
 
 How a request is decoded is one dataclass a method: :class:`BlockDiffusion` for block-causal models (SDAR),
 :class:`Canvas` for bidirectional ones (LLaDA, Dream), with or without caches and suffix policies
-(:class:`SuffixDropout`, :class:`WindowTail`, :class:`Spotlight`). Every exception is a :class:`dlmrs.Error`.
+(:class:`SuffixDropout`, :class:`WindowTail`, :class:`Spotlight`). :class:`Lookahead`, :class:`SimSD` and :class:`S2D2`
+speculate on block-causal models. Every exception is a :class:`dlmrs.Error`.
 """
 
 import logging
 
 from dlmrs._dlmrs import LLM, Stream, __version__, bundled_models, inspect
-from dlmrs.decoding import BlockDiffusion, Canvas, Decoding, Spotlight, SuffixDropout, SuffixPolicy, WindowTail
+from dlmrs.decoding import (
+    S2D2,
+    BlockDiffusion,
+    Canvas,
+    Decoding,
+    Hysteresis,
+    Lookahead,
+    MinSpan,
+    ScoreThreshold,
+    SimSD,
+    Spotlight,
+    SuffixDropout,
+    SuffixPolicy,
+    WindowTail,
+)
 from dlmrs.errors import (
     CapacityError,
     CheckpointError,
@@ -41,6 +56,7 @@ logging.getLogger("dlmrs").addHandler(logging.NullHandler())
 
 __all__ = [
     "LLM",
+    "S2D2",
     "BlockDiffusion",
     "Canvas",
     "CapacityError",
@@ -52,13 +68,18 @@ __all__ = [
     "Error",
     "Event",
     "Finished",
+    "Hysteresis",
     "InputError",
     "IoError",
+    "Lookahead",
+    "MinSpan",
     "NotFiniteError",
     "NotFoundError",
     "Output",
     "Revealed",
     "SamplingParams",
+    "ScoreThreshold",
+    "SimSD",
     "Spotlight",
     "Stats",
     "Stream",

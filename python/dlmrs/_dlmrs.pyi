@@ -44,7 +44,9 @@ class LLM:
         cls,
         model: str | PathLike[str],
         *,
+        draft: str | PathLike[str] | None = None,
         device: str = "auto",
+        draft_device: str | None = None,
         dtype: str = "auto",
         threads: int | None = None,
         max_model_len: int | None = None,
@@ -127,6 +129,8 @@ class LLM:
     def closed(self) -> bool: ...
     @property
     def name(self) -> str: ...
+    @property
+    def draft(self) -> str | None: ...
     @property
     def family(self) -> str: ...
     @property

@@ -7,7 +7,7 @@ one raises :class:`dlmrs.InputError`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from dlmrs._dlmrs import check_decoding, check_suffix, kept_probabilities, suffix_preset, suffix_presets
@@ -196,5 +196,200 @@ class Canvas:
             object.__setattr__(self, "suffix", kept)
 
 
-Decoding: TypeAlias = BlockDiffusion | Canvas
+@dataclass(frozen=True, kw_only=True)
+class Lookahead:
+    """Block diffusion in fewer passes, without a draft model: what the model last said of undecided slots are guesses, and
+    one pass judges the states that would follow, in several blocks at once.
+
+    Grade of exactness: **identical** to :class:`BlockDiffusion` with the same reveal rule, at every temperature. It never
+    takes more passes, but its passes have more rows.
+
+    Attributes:
+        block_length: As in :class:`BlockDiffusion`.
+        steps: Steps **of a block**, as in :class:`BlockDiffusion`.
+        strategy: The reveal rule, as in :class:`BlockDiffusion`.
+        threshold: As in :class:`BlockDiffusion`.
+        entropy_bound: As in :class:`BlockDiffusion`.
+        blocks: Blocks that a pass may confirm, 1 to 64.
+        probes: Further blocks, all masked, that ride along so that there is something to guess from, 0 to 64.
+        alternatives: Beside each guessed step its runner-up, for slots that are decided in another order than guessed:
+            more rows, fewer passes.
+        max_rows: Rows of guessed states and probes in a pass at most; ``"off"``: no limit.
+    """
+
+    block_length: int | None = None
+    steps: int | None = None
+    strategy: Literal["sequential", "low_confidence_static", "low_confidence_dynamic", "entropy_bounded", "margin"] = (
+        "low_confidence_dynamic"
+    )
+    threshold: float | None = None
+    entropy_bound: float | None = None
+    blocks: int = 2
+    probes: int = 1
+    alternatives: bool = True
+    max_rows: int | Literal["off"] = "off"
+
+    def __post_init__(self) -> None:
+        check_decoding(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimSD:
+    """Speculation with a draft model (``LLM(..., draft=...)``): it fills masked slots of the current block, and one pass of
+    the target judges them.
+
+    Grade of exactness: with ``states`` and ``identical`` (the defaults) **identical** to :class:`BlockDiffusion` with the
+    same reveal rule, at every temperature, never in more target passes. ``states`` or ``no_leak`` with ``rejection``:
+    **distribution**, of the target (for ``no_leak`` of the model that the layout defines) in the draft's order. ``states``
+    with ``greedy``: identical to the target following the draft's order. ``paired`` is **approximate** beyond one step.
+
+    Attributes:
+        block_length: As in :class:`BlockDiffusion`.
+        steps: Steps **of a block**, as in :class:`BlockDiffusion`.
+        strategy: The reveal rule, as in :class:`BlockDiffusion`.
+        threshold: As in :class:`BlockDiffusion`.
+        entropy_bound: As in :class:`BlockDiffusion`.
+        gamma: Slots of a block that a round drafts at most, 1 to B; slots that one step reveals together are never
+            parted, so the last step may go beyond. None: B.
+        blocks: Blocks that a round drafts and a pass may confirm, 1 to 64; above 1 with ``states`` and ``identical`` only.
+        draft_steps: Passes of the draft model a block at most; the rest of its chain is guessed from the last. With
+            ``identical`` only. None: as many as it takes.
+        own_guesses: Adds the target's own guesses, as :class:`Lookahead` has them; with ``states`` and ``identical``,
+            ignored elsewhere.
+        alternatives: As in :class:`Lookahead`; with ``states`` and ``identical``, ignored elsewhere.
+        max_rows: Rows of guessed states in a pass at most, with ``states`` and ``identical``; ``"off"``: no limit.
+        layout: The target's pass: the block in every drafted state (``states``), a data and a mask row for each slot
+            (``paired``, the paper's), a third row so that no row learns of later drafts (``no_leak``), or one pass a
+            state (``sequential``, slow).
+        accept: When a drafted token stays: if the target alone would have decided the same slots with the same tokens
+            (``identical``), if it would put the same token there (``greedy``), or with probability min(1, p/q)
+            (``rejection``).
+        align_positions: Whether mask rows of ``paired`` stand at their slots' positions; False only to see what that is
+            good for.
+        fallback: When fewer masked slots than ``gamma`` are left: draft them (``draft``), or the target alone goes on
+            (``target``, the paper's).
+        overlap: Draft and target at the same time. Not in this version: True is refused.
+    """
+
+    block_length: int | None = None
+    steps: int | None = None
+    strategy: Literal["sequential", "low_confidence_static", "low_confidence_dynamic", "entropy_bounded", "margin"] = (
+        "low_confidence_dynamic"
+    )
+    threshold: float | None = None
+    entropy_bound: float | None = None
+    gamma: int | None = None
+    blocks: int = 1
+    draft_steps: int | None = None
+    own_guesses: bool = True
+    alternatives: bool = True
+    max_rows: int | Literal["off"] = "off"
+    layout: Literal["states", "paired", "no_leak", "sequential"] = "states"
+    accept: Literal["identical", "greedy", "rejection"] = "identical"
+    align_positions: bool = True
+    fallback: Literal["draft", "target"] = "draft"
+    overlap: bool = False
+
+    def __post_init__(self) -> None:
+        check_decoding(self)
+
+
+Estimator: TypeAlias = Literal[
+    "hard_margin_threshold",
+    "hard_entropy_threshold",
+    "soft_confidence_power",
+    "soft_clipped_linear_margin",
+    "soft_entropy_negexp",
+    "soft_renyi_2_entropy",
+]
+"""How :class:`S2D2` estimates the chance that a draft is kept, by the reference's names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinSpan:
+    """:class:`S2D2` verifies runs of at least so many masked slots.
+
+    Attributes:
+        min_span: At least so many; 1 is always.
+    """
+
+    min_span: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreThreshold:
+    """:class:`S2D2` verifies where the expected number of kept drafts, less a penalty, is at least ``threshold``.
+
+    Attributes:
+        threshold: At least this.
+        estimator: The chance of each draft, from its row.
+        estimator_value: The estimator's number (threshold, power, factor or temperature); None: the reference's.
+        penalty: What a verification costs, in tokens.
+        dynamic: The penalty counts once for each draft above the confidence threshold.
+    """
+
+    threshold: float = 0.0
+    estimator: Estimator = "soft_entropy_negexp"
+    estimator_value: float | None = None
+    penalty: float = 1.0
+    dynamic: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hysteresis:
+    """:class:`S2D2` verifies from a score above ``on`` until it falls below ``off``.
+
+    Attributes:
+        on: Above it, larger than ``off``.
+        off: Below it.
+        estimator: As in :class:`ScoreThreshold`.
+        estimator_value: As in :class:`ScoreThreshold`.
+        penalty: As in :class:`ScoreThreshold`.
+        dynamic: As in :class:`ScoreThreshold`, here on unless switched off.
+    """
+
+    on: float = 1.0
+    off: float = -5.0
+    estimator: Estimator = "soft_entropy_negexp"
+    estimator_value: float | None = None
+    penalty: float = 1.0
+    dynamic: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class S2D2:
+    """Self-speculation: the weights draft in blocks and verify the leftmost masked run from left to right, as the model
+    that they are at block length 1. No draft model.
+
+    Grade of exactness: **approximate**: the text is another than block diffusion's. Within it ``greedy`` follows the
+    verifier's argmax and needs no seed, ``exact`` draws what is verified from the verifier's distribution, ``paper`` is the
+    reference's way, which is neither.
+
+    Attributes:
+        block_length: As in :class:`BlockDiffusion`.
+        steps: Steps **of a block**, as in :class:`BlockDiffusion`.
+        strategy: The reveal rule for what is not verified, as in :class:`BlockDiffusion`.
+        threshold: As in :class:`BlockDiffusion`.
+        entropy_bound: As in :class:`BlockDiffusion`.
+        variant: What makes a draft stay.
+        ar_cache: Prefix and decided slots see their left only, as the verifier has it; False: their whole blocks.
+        policy: When the leftmost masked run is verified.
+    """
+
+    block_length: int | None = None
+    steps: int | None = None
+    strategy: Literal["sequential", "low_confidence_static", "low_confidence_dynamic", "entropy_bounded", "margin"] = (
+        "low_confidence_dynamic"
+    )
+    threshold: float | None = None
+    entropy_bound: float | None = None
+    variant: Literal["greedy", "paper", "exact"] = "greedy"
+    ar_cache: bool = True
+    policy: MinSpan | ScoreThreshold | Hysteresis = field(default_factory=MinSpan)
+
+    def __post_init__(self) -> None:
+        check_decoding(self)
+
+
+Decoding: TypeAlias = BlockDiffusion | Canvas | Lookahead | SimSD | S2D2
 """Any method of decoding."""

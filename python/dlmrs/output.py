@@ -11,10 +11,22 @@ class Stats:
     """What a request cost. Passes are the request's own: a forward that serves ten requests is one pass of each.
 
     Attributes:
-        passes: Passes by kind: ``prefill``, ``refresh``, ``denoise``, ``draft``, ``verify`` and ``commit``. One that also
+        passes: Passes of the model (the target, where there is a draft) by kind: ``prefill``, ``refresh``, ``denoise``, ``draft``, ``verify`` and ``commit``. One that also
             commits a block counts as what it is besides.
-        total_passes: Passes of all kinds (NFE).
+        total_passes: Passes of all kinds and of both models (NFE).
         rows: Rows of these passes by what each served, by the same names.
+        draft_passes: Passes of the draft model, by the same names; all 0 without one.
+        draft_rows: Rows of these.
+        target_passes: Passes of the target without its prefill: what speculation saves.
+        tokens_per_target_pass: ``tokens / target_passes``; 0 without a pass.
+        rounds: Target passes that judged guesses.
+        drafted: Slots that were guessed for them, counted again in each round.
+        accepted: Slots that hold what was guessed, because the target confirmed it.
+        acceptance: ``accepted / drafted``; 0 without a guess.
+        corrections: Slots in which the target put its own token where a guess ended.
+        wasted: Guesses that came to nothing.
+        unfolded_passes: :class:`S2D2`: passes if the prompt and each finished block took one of their own, as in the
+            reference; 0 elsewhere.
         scanned_rows: Rows whose logits were computed.
         revealed: Slots that were decided, those beyond the stop included.
         blocks: Blocks of a canvas that were begun; 0 for block diffusion.
@@ -29,6 +41,17 @@ class Stats:
     passes: dict[str, int]
     total_passes: int
     rows: dict[str, int]
+    draft_passes: dict[str, int]
+    draft_rows: dict[str, int]
+    target_passes: int
+    tokens_per_target_pass: float
+    rounds: int
+    drafted: int
+    accepted: int
+    acceptance: float
+    corrections: int
+    wasted: int
+    unfolded_passes: int
     scanned_rows: int
     revealed: int
     blocks: int

@@ -25,7 +25,8 @@ class Trace:
         probabilities: The token's probability, as the method's rule took it.
         entropies: Entropy of the slot's row, in nats.
         margins: Probability of the row's first token minus that of its second.
-        how: ``ranked``: chosen within the step's share; ``bound``: beyond it, by a threshold or an entropy bound.
+        how: ``ranked``: chosen within the step's share; ``bound``: beyond it, by a threshold or an entropy bound;
+            ``accepted``: guessed and confirmed; ``corrected``: put in place of a guess.
         kept_suffix: Of each block of a canvas that was begun, the places behind it that its passes fed.
     """
 
@@ -35,7 +36,7 @@ class Trace:
     probabilities: npt.NDArray[np.float32]
     entropies: npt.NDArray[np.float32]
     margins: npt.NDArray[np.float32]
-    how: list[Literal["ranked", "bound"]]
+    how: list[Literal["ranked", "bound", "accepted", "corrected"]]
     kept_suffix: list[list[int]]
 
     def __len__(self) -> int:

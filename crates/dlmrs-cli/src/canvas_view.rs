@@ -1,11 +1,12 @@
 //! The canvas of one request on a terminal, drawn over itself after each pass.
 //!
-//! Undecided slots are dots, slots of the last pass are reversed, other slots that are not final yet are underlined, and the rest is
-//! plain; colours only add to that.
+//! Undecided slots are dots, slots of the last pass are reversed (bold where a guess was corrected), other slots that are not final yet are
+//! underlined, and the rest is plain; colours only add to that.
 
 use std::io::{self, Write};
 use std::time::Duration;
 
+use dlmrs::decode::How;
 use dlmrs::tokenizer::Tokenizer;
 use dlmrs::{Event, Llm};
 use unicode_width::UnicodeWidthChar;
@@ -24,6 +25,8 @@ enum Look {
     Final,
     Decided,
     New,
+    /// New, in place of a guess.
+    Corrected,
     Open,
     Note,
 }
@@ -37,6 +40,8 @@ impl Look {
             (Self::Decided, false) => "\x1b[4m",
             (Self::New, true) => "\x1b[7;32m",
             (Self::New, false) => "\x1b[7m",
+            (Self::Corrected, true) => "\x1b[1;7;33m",
+            (Self::Corrected, false) => "\x1b[1;7m",
             (Self::Open | Self::Note, _) => "\x1b[2m",
         }
     }
@@ -47,6 +52,7 @@ impl Look {
 struct Slot {
     token: u32,
     pass: usize,
+    how: How,
 }
 
 /// The answer's slots as far as they are known.
@@ -90,7 +96,7 @@ impl CanvasView {
                     // Slots before are masks of the prompt, slots behind are the rest of a last block.
                     let slot = revealed.position.checked_sub(self.from).and_then(|index| self.slots.get_mut(index));
                     if let Some(slot) = slot {
-                        *slot = Some(Slot { token: revealed.stat.token, pass: *pass });
+                        *slot = Some(Slot { token: revealed.stat.token, pass: *pass, how: revealed.how });
                     }
                 }
                 self.draw(out)
@@ -114,7 +120,7 @@ impl CanvasView {
     fn draw(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let mut lines = wrap(&self.pieces(), self.screen);
         let decided = self.slots.iter().flatten().count();
-        let status = format!("pass {}: {decided} of {} slots decided", self.pass, self.slots.len());
+        let status = format!("pass {}: {decided} of {} slots decided{}", self.pass, self.slots.len(), self.judged());
         lines.lines.extend(wrap(&[(Look::Note, status)], self.screen).lines);
         // The cursor stands below the drawing, so a row of the screen stays free.
         let height = self.screen.height.saturating_sub(1).max(1);
@@ -133,6 +139,15 @@ impl CanvasView {
         out.flush()?;
         std::thread::sleep(self.pause);
         Ok(())
+    }
+
+    /// What became of guesses in the last pass; nothing where there were none.
+    fn judged(&self) -> String {
+        let of = |how| self.slots.iter().flatten().filter(|slot| slot.pass == self.pass && slot.how == how).count();
+        match (of(How::Accepted), of(How::Corrected)) {
+            (0, 0) => String::new(),
+            (accepted, corrected) => format!(", {accepted} accepted, {corrected} corrected"),
+        }
     }
 
     /// The slots' looks and texts; neighbours that look alike are decoded together, for a character may take several tokens.
@@ -157,6 +172,7 @@ impl CanvasView {
         match self.slots[index] {
             None => Look::Open,
             Some(_) if index < self.committed => Look::Final,
+            Some(slot) if slot.pass == self.pass && slot.how == How::Corrected => Look::Corrected,
             Some(slot) if slot.pass == self.pass => Look::New,
             Some(_) => Look::Decided,
         }
@@ -267,8 +283,28 @@ mod tests {
 
     #[test]
     fn looks_differ_without_colour() {
-        let codes = [Look::Final, Look::Decided, Look::New].map(|look| look.codes(false));
-        assert!(codes[0] != codes[1] && codes[1] != codes[2] && codes[0] != codes[2]);
+        for colour in [false, true] {
+            let codes = [Look::Final, Look::Decided, Look::New, Look::Corrected, Look::Open].map(|look| look.codes(colour));
+            assert_eq!(codes.iter().collect::<std::collections::HashSet<_>>().len(), codes.len());
+        }
+    }
+
+    /// The line below the canvas tells what became of guesses.
+    #[cfg(feature = "bundled")]
+    #[test]
+    fn accepted_and_corrected_are_told_apart() {
+        let llm = Llm::load("tiny-sdar", &dlmrs::LoadOptions::default(), &dlmrs::Overrides::default()).unwrap();
+        let prompt = llm.tokenizer().unwrap().encode("The beads cost", dlmrs::tokenizer::Specials::AsText).unwrap();
+        let screen = Screen { width: 200, height: 40, colour: false };
+        let mut view = CanvasView::new(screen, &llm, prompt.len(), 60, Duration::ZERO).unwrap();
+        let params = dlmrs::SamplingParams { max_tokens: 60, ignore_eos: true, ..Default::default() };
+        let request = dlmrs::Request { prompt, params, decoding: Some(dlmrs::Decoding::Lookahead(dlmrs::Lookahead::default())) };
+        let mut shown = Vec::new();
+        let mut draw = |_: usize, event: &Event| view.event(event, &mut shown).is_ok();
+        llm.generate(vec![request], &mut draw).unwrap();
+        let shown = String::from_utf8(shown).unwrap();
+        assert!(shown.contains(" accepted, 0 corrected") && shown.contains(" 1 corrected") && shown.contains("\x1b[1;7m"), "{shown}");
+        assert!(shown.contains("slots decided\x1b"), "the first pass had nothing to judge: {shown}");
     }
 
     /// A whole answer on a screen that is too small for it.

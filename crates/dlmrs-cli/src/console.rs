@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use dlmrs::{Llm, LoadOptions, Overrides};
+use dlmrs::{Llm, Overrides};
 
+use crate::args::LoadArgs;
 use crate::failure::Failure;
 use crate::screen::{self, Screen};
 
@@ -71,17 +72,21 @@ impl<'a> Console<'a> {
     pub(crate) fn load(
         &mut self,
         model: &str,
-        options: &LoadOptions,
+        load: &LoadArgs,
         overrides: &Overrides,
         interrupt: &dyn Fn() -> bool,
     ) -> Result<Arc<Llm>, Failure> {
+        let (options, draft) = (load.options()?, load.draft(model)?);
         let mut progress = |done: usize, parts: usize| {
             if self.draws {
                 self.draw(&format!("loading: {} % of {model}", 100 * done / parts));
             }
             !interrupt()
         };
-        let llm = Llm::load_with(model, options, overrides, &mut progress);
+        let llm = match &draft {
+            Some(draft) => Llm::load_pair(model, draft, &options, overrides, &mut progress),
+            None => Llm::load_with(model, &options, overrides, &mut progress),
+        };
         self.clear_progress();
         Ok(llm?)
     }

@@ -1,7 +1,8 @@
-//! `dlmrs.BlockDiffusion` and `dlmrs.Canvas` as the library's.
+//! The methods of `dlmrs.decoding` as the library's.
 
-use dlmrs::decode::{DreamAlg, Refresh, Remasking, Strategy};
-use dlmrs::{BlockDiffusion, Canvas, Decoding};
+use dlmrs::decode::{Acceptance, DreamAlg, Fallback, Refresh, Remasking, Strategy, Variant, VerifyLayout, estimator};
+use dlmrs::speculate::route::{Policy, Score};
+use dlmrs::{BlockDiffusion, Canvas, Decoding, Error, Lookahead, S2D2, SimSD};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -14,14 +15,40 @@ use crate::{suffix, value};
 /// A method of decoding; None is the model's own.
 pub(crate) fn read(decoding: Option<&Bound<'_, PyAny>>) -> Result<Option<Decoding>> {
     value::given(decoding, |decoding| {
-        if is_block_diffusion(decoding)? {
-            Ok(Decoding::Block(block_diffusion(decoding)?))
-        } else if is_canvas(decoding)? {
-            Ok(Decoding::Canvas(canvas(decoding)?))
-        } else {
-            Err(value::refuse("decoding", decoding, "a BlockDiffusion, a Canvas or None").into())
+        for (class, read) in &METHODS {
+            if class.holds(decoding)? {
+                return read(decoding);
+            }
         }
+        Err(value::refuse("decoding", decoding, "a BlockDiffusion, a Canvas, a Lookahead, a SimSD, an S2D2 or None").into())
     })
+}
+
+type Read = fn(&Bound<'_, PyAny>) -> Result<Decoding>;
+
+/// The methods of `dlmrs.decoding`.
+static METHODS: [(Class, Read); 5] = [
+    (Class::new("BlockDiffusion"), |object| Ok(Decoding::Block(block_diffusion(object)?))),
+    (Class::new("Canvas"), |object| Ok(Decoding::Canvas(canvas(object)?))),
+    (Class::new("Lookahead"), |object| Ok(Decoding::Lookahead(lookahead(object)?))),
+    (Class::new("SimSD"), |object| Ok(Decoding::SimSD(simsd(object)?))),
+    (Class::new("S2D2"), |object| Ok(Decoding::S2D2(s2d2(object)?))),
+];
+
+/// The policies of `S2D2`.
+static POLICIES: [Class; 3] = [Class::new("MinSpan"), Class::new("ScoreThreshold"), Class::new("Hysteresis")];
+
+/// A class of `dlmrs.decoding`, looked up once.
+struct Class(&'static str, PyOnceLock<Py<PyType>>);
+
+impl Class {
+    const fn new(name: &'static str) -> Self {
+        Self(name, PyOnceLock::new())
+    }
+
+    fn holds(&self, object: &Bound<'_, PyAny>) -> Result<bool> {
+        Ok(object.is_instance(self.1.import(object.py(), "dlmrs.decoding", self.0)?)?)
+    }
 }
 
 fn block_diffusion(decoding: &Bound<'_, PyAny>) -> Result<BlockDiffusion> {
@@ -66,14 +93,91 @@ fn refresh(name: &str, when: &Bound<'_, PyAny>) -> Result<Refresh> {
     }
 }
 
-fn is_block_diffusion(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    object.is_instance(CLASS.import(object.py(), "dlmrs.decoding", "BlockDiffusion")?)
+fn lookahead(decoding: &Bound<'_, PyAny>) -> Result<Lookahead> {
+    let (py, fields) = (decoding.py(), Fields(decoding));
+    Ok(Lookahead {
+        block: block_diffusion(decoding)?,
+        blocks: fields.read(intern!(py, "blocks"), value::count)?,
+        probes: fields.read(intern!(py, "probes"), value::count)?,
+        alternatives: fields.read(intern!(py, "alternatives"), value::flag)?,
+        max_rows: fields.read(intern!(py, "max_rows"), max_rows)?,
+    })
 }
 
-fn is_canvas(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    object.is_instance(CLASS.import(object.py(), "dlmrs.decoding", "Canvas")?)
+fn simsd(decoding: &Bound<'_, PyAny>) -> Result<SimSD> {
+    let (py, fields) = (decoding.py(), Fields(decoding));
+    if fields.read(intern!(py, "overlap"), value::flag)? {
+        let message = "is True, but draft and target take turns in this version; leave it out";
+        return Err(Error::input("overlap", message).into());
+    }
+    Ok(SimSD {
+        block: block_diffusion(decoding)?,
+        gamma: fields.optional(intern!(py, "gamma"), |name, value| {
+            no_word(name, value, "auto", "a number of slots, or None for the whole block,")
+        })?,
+        blocks: fields.read(intern!(py, "blocks"), value::count)?,
+        draft_steps: fields.optional(intern!(py, "draft_steps"), value::count)?,
+        own_guesses: fields.read(intern!(py, "own_guesses"), value::flag)?,
+        alternatives: fields.read(intern!(py, "alternatives"), value::flag)?,
+        max_rows: fields.read(intern!(py, "max_rows"), max_rows)?,
+        layout: fields.read(intern!(py, "layout"), value::text)?.parse::<VerifyLayout>()?,
+        accept: fields.read(intern!(py, "accept"), value::text)?.parse::<Acceptance>()?,
+        align_positions: fields.read(intern!(py, "align_positions"), value::flag)?,
+        fallback: fields.read(intern!(py, "fallback"), value::text)?.parse::<Fallback>()?,
+    })
+}
+
+/// A count; a word that other versions may take is refused by name.
+fn no_word(name: &str, object: &Bound<'_, PyAny>, word: &str, wanted: &str) -> Result<usize> {
+    match object.extract::<String>() {
+        Ok(text) if text == word => {
+            Err(Error::input(name, format!("\"{word}\" does not exist in this version; {wanted} is needed")).into())
+        }
+        _ => value::count(name, object),
+    }
+}
+
+/// "off" or a number of rows.
+fn max_rows(name: &str, object: &Bound<'_, PyAny>) -> Result<Option<usize>> {
+    if object.extract::<String>().is_ok_and(|text| text == "off") {
+        return Ok(None);
+    }
+    no_word(name, object, "auto", "\"off\" or a number of rows").map(Some)
+}
+
+fn s2d2(decoding: &Bound<'_, PyAny>) -> Result<S2D2> {
+    let (py, fields) = (decoding.py(), Fields(decoding));
+    Ok(S2D2 {
+        block: block_diffusion(decoding)?,
+        variant: fields.read(intern!(py, "variant"), value::text)?.parse::<Variant>()?,
+        ar_cache: fields.read(intern!(py, "ar_cache"), value::flag)?,
+        policy: fields.read(intern!(py, "policy"), policy)?,
+    })
+}
+
+fn policy(name: &str, policy: &Bound<'_, PyAny>) -> Result<Policy> {
+    let (py, fields) = (policy.py(), Fields(policy));
+    let [min_span, score_threshold, hysteresis] = &POLICIES;
+    if min_span.holds(policy)? {
+        return Ok(Policy::MinSpan(fields.read(intern!(py, "min_span"), value::count)?));
+    }
+    if score_threshold.holds(policy)? {
+        return Ok(Policy::ScoreThreshold { score: score(&fields, py)?, threshold: fields.read(intern!(py, "threshold"), value::number)? });
+    }
+    if hysteresis.holds(policy)? {
+        let (on, off) = (fields.read(intern!(py, "on"), value::number)?, fields.read(intern!(py, "off"), value::number)?);
+        return Ok(Policy::Hysteresis { score: score(&fields, py)?, on, off });
+    }
+    Err(value::refuse(name, policy, "a MinSpan, a ScoreThreshold or a Hysteresis").into())
+}
+
+fn score(fields: &Fields<'_, '_>, py: Python<'_>) -> Result<Score> {
+    let estimator_name = fields.read(intern!(py, "estimator"), value::text)?;
+    Ok(Score {
+        estimator: estimator(&estimator_name, fields.optional(intern!(py, "estimator_value"), value::number)?)?,
+        penalty: fields.read(intern!(py, "penalty"), value::number)?,
+        dynamic: fields.read(intern!(py, "dynamic"), value::flag)?,
+    })
 }
 
 /// Raises InputError unless all values of a method of decoding are of the right type and in range, whatever the model.

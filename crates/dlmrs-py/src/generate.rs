@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dlmrs::{Llm, LoadOptions, Output, Overrides, Request};
+use dlmrs::{DraftSource, Llm, LoadOptions, Output, Overrides, Request};
 use pyo3::prelude::*;
 
 use crate::errors::Result;
@@ -27,9 +27,18 @@ pub(crate) fn run(
 }
 
 /// Loads a model without the GIL. Between layers Python's signal handlers run; if one raises, the loading ends.
-pub(crate) fn load(py: Python<'_>, name: &str, options: &LoadOptions, overrides: &Overrides) -> Result<Arc<Llm>> {
+pub(crate) fn load(
+    py: Python<'_>,
+    name: &str,
+    draft: Option<&DraftSource>,
+    options: &LoadOptions,
+    overrides: &Overrides,
+) -> Result<Arc<Llm>> {
     let mut signals = Signals::default();
-    let loaded = py.detach(|| Llm::load_with(name, options, overrides, &mut |_, _| signals.go_on()));
+    let loaded = py.detach(|| match draft {
+        Some(draft) => Llm::load_pair(name, draft, options, overrides, &mut |_, _| signals.go_on()),
+        None => Llm::load_with(name, options, overrides, &mut |_, _| signals.go_on()),
+    });
     match signals.raised {
         Some(error) => Err(error.into()),
         None => Ok(loaded?),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dlmrs::tokenizer::Specials;
-use dlmrs::{LoadOptions, Request, device};
+use dlmrs::{DraftSource, Error, LoadOptions, Request, device};
 use numpy::PyArray2;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -21,6 +21,8 @@ use crate::{decoding, generate, inspect, output, params, prompts, value};
 /// Several threads may use it at once. It belongs to the process that loaded it: it can be neither pickled nor used after a fork.
 /// As a context manager it closes itself.
 ///
+/// draft: a second checkpoint of the same family, or the same name again for the same weights, that drafts for SimSD. Its tokens must be
+/// those of the model, which is checked. draft_device: where it runs; None is the model's device.
 /// device: "cpu", "cuda", "cuda:N" or "auto" (CUDA if this build and this machine have it).
 /// dtype: "f32", "bf16", "f16" or "auto" (f32 on a CPU, elsewhere as stored); a CPU takes f32 only.
 /// threads: on the CPU; None is as many as the process may use. The result does not depend on it.
@@ -69,14 +71,16 @@ fn choice(name: &str, word: Option<&Bound<'_, PyAny>>) -> Result<String> {
 impl Llm {
     #[new]
     #[pyo3(
-        signature = (model, *, device=None, dtype=None, threads=None, max_model_len=None, mask_token_id=None, block_length=None, stop_token_ids=None, backend=None),
-        text_signature = "(model, *, device='auto', dtype='auto', threads=None, max_model_len=None, mask_token_id=None, \
+        signature = (model, *, draft=None, device=None, draft_device=None, dtype=None, threads=None, max_model_len=None, mask_token_id=None, block_length=None, stop_token_ids=None, backend=None),
+        text_signature = "(model, *, draft=None, device='auto', draft_device=None, dtype='auto', threads=None, max_model_len=None, mask_token_id=None, \
                           block_length=None, stop_token_ids=None, backend='auto')"
     )]
     #[allow(clippy::too_many_arguments)]
     fn new(
         model: &Bound<'_, PyAny>,
+        draft: Option<&Bound<'_, PyAny>>,
         device: Option<&Bound<'_, PyAny>>,
+        draft_device: Option<&Bound<'_, PyAny>>,
         dtype: Option<&Bound<'_, PyAny>>,
         threads: Option<&Bound<'_, PyAny>>,
         max_model_len: Option<&Bound<'_, PyAny>>,
@@ -93,7 +97,19 @@ impl Llm {
             backend: choice("backend", backend)?.parse()?,
             threads: value::given(threads, |threads| value::count("threads", threads))?,
         };
-        let llm = generate::load(model.py(), &name, &options, &overrides)?;
+        let draft = value::given(draft, inspect::path)?;
+        let draft_device = value::given(draft_device, |device| value::text("draft_device", device))?;
+        if draft.is_none() && draft_device.is_some() {
+            return Err(Error::input("draft_device", "has no meaning without a draft; add one or leave it out").into());
+        }
+        let draft = draft.map(|draft| match draft_device {
+            None if draft == name => DraftSource::Itself,
+            device => {
+                let device = device.unwrap_or_else(|| options.device.clone());
+                DraftSource::Model { name: draft, options: LoadOptions { device, ..options.clone() } }
+            }
+        });
+        let llm = generate::load(model.py(), &name, draft.as_ref(), &options, &overrides)?;
         Ok(Self { name: llm.name().to_owned(), loaded: Mutex::new(Some(Arc::new(Loaded::new(llm)))) })
     }
 
@@ -102,7 +118,7 @@ impl Llm {
     /// A prompt is a string or a list (or integer array) of token ids; a single one gives a list of one. In a string everything is
     /// text: a control token that it spells stays text. Mask ids among token ids are slots to fill (see Output.canvas_token_ids).
     /// params: one SamplingParams for all, a list of one for each prompt, or None for the defaults.
-    /// decoding: a BlockDiffusion, a Canvas, or None for the model's own way.
+    /// decoding: a BlockDiffusion, a Canvas, a Lookahead, a SimSD, an S2D2, or None for the model's own way.
     #[pyo3(signature = (prompts, params=None, *, decoding=None))]
     fn generate<'py>(
         &self,
@@ -284,6 +300,12 @@ impl Llm {
     #[getter]
     fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The name of the draft model; None without one.
+    #[getter]
+    fn draft(&self) -> Result<Option<String>> {
+        Ok(self.open()?.draft_name().map(str::to_owned))
     }
 
     /// The family: "SDAR", "LLaDA" or "Dream".

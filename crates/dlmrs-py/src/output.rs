@@ -64,6 +64,18 @@ fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyAny>> {
     fields.set_item(intern!(py, "passes"), by_kind(&stats.passes))?;
     fields.set_item(intern!(py, "total_passes"), stats.total_passes())?;
     fields.set_item(intern!(py, "rows"), by_kind(&stats.rows))?;
+    fields.set_item(intern!(py, "draft_passes"), by_kind(&stats.draft_passes))?;
+    fields.set_item(intern!(py, "draft_rows"), by_kind(&stats.draft_rows))?;
+    fields.set_item(intern!(py, "target_passes"), stats.target_passes())?;
+    fields.set_item(intern!(py, "tokens_per_target_pass"), stats.tokens_per_target_pass())?;
+    let tally = &stats.speculation;
+    fields.set_item(intern!(py, "rounds"), tally.rounds)?;
+    fields.set_item(intern!(py, "drafted"), tally.drafted)?;
+    fields.set_item(intern!(py, "accepted"), tally.accepted)?;
+    fields.set_item(intern!(py, "acceptance"), tally.acceptance())?;
+    fields.set_item(intern!(py, "corrections"), tally.corrections)?;
+    fields.set_item(intern!(py, "wasted"), tally.wasted)?;
+    fields.set_item(intern!(py, "unfolded_passes"), tally.unfolded_passes)?;
     fields.set_item(intern!(py, "scanned_rows"), stats.scanned_rows)?;
     fields.set_item(intern!(py, "revealed"), stats.revealed)?;
     fields.set_item(intern!(py, "blocks"), stats.blocks)?;

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crate::checkpoint::{Facts, Family, Folder, ModelConfig, NativeAttention, Overrides, Report, facts, inspect};
 use crate::decode::{Decoding, Subject};
+use crate::draft::{Draft, DraftSource};
 use crate::engine::{Engine, Event, Output, Request, RequestId};
 use crate::error::{Error, Result};
 use crate::model::{Hidden, LoadOptions, Model};
@@ -20,6 +21,7 @@ pub struct Llm {
     tokenizer: Option<Tokenizer>,
     facts: Facts,
     trained_block_length: Option<usize>,
+    draft: Option<Draft>,
 }
 
 impl Llm {
@@ -35,6 +37,28 @@ impl Llm {
         overrides: &Overrides,
         progress: &mut dyn FnMut(usize, usize) -> bool,
     ) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self::read(name, options, overrides, progress)?))
+    }
+
+    /// As [`Self::load_with`], with a draft model for speculative decoding.
+    pub fn load_pair(
+        name: &str,
+        draft: &DraftSource,
+        options: &LoadOptions,
+        overrides: &Overrides,
+        progress: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> Result<Arc<Self>> {
+        let mut llm = Self::read(name, options, overrides, progress)?;
+        llm.draft = Some(Draft::load(&llm, draft, overrides, progress)?);
+        Ok(Arc::new(llm))
+    }
+
+    pub(crate) fn read(
+        name: &str,
+        options: &LoadOptions,
+        overrides: &Overrides,
+        progress: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> Result<Self> {
         let begun = Instant::now();
         let folder = Folder::open(name)?;
         let config = ModelConfig::read(&folder)?;
@@ -48,10 +72,11 @@ impl Llm {
             tokenizer,
             trained_block_length: own.block_length.filter(|_| own.block_length_baked),
             facts: settled,
+            draft: None,
         };
         let device = crate::device::name(llm.model.device());
         tracing::info!(model = llm.name(), family = llm.config().family.name(), device, seconds = begun.elapsed().as_secs_f32(), "loaded");
-        Ok(Arc::new(llm))
+        Ok(llm)
     }
 
     /// Describes a checkpoint as [`Self::load`] would find it, without reading a weight.
@@ -69,6 +94,16 @@ impl Llm {
     /// The network.
     pub fn model(&self) -> &Model {
         &self.model
+    }
+
+    /// The network that drafts, if one was loaded with it; it may be this one itself.
+    pub fn draft_model(&self) -> Option<&Model> {
+        self.draft.as_ref().map(|draft| draft.model().unwrap_or(&self.model))
+    }
+
+    /// The draft model's name, if one was loaded with it.
+    pub fn draft_name(&self) -> Option<&str> {
+        self.draft.as_ref().map(|draft| draft.name().unwrap_or(&self.name))
     }
 
     /// What the checkpoint says of itself.
@@ -113,6 +148,7 @@ impl Llm {
             block_length: self.facts.block_length,
             trained_block_length: self.trained_block_length,
             max_model_len: self.facts.max_model_len,
+            has_draft: self.draft.is_some(),
         }
     }
 

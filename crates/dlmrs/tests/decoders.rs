@@ -18,6 +18,7 @@ fn task(prompt: Vec<u32>, max_tokens: usize) -> Task {
         params: SamplingParams { max_tokens, ..SamplingParams::default() },
         seed: 1,
         mask_token_id: MASK,
+        vocab: 100,
         drawable: u32::MAX,
         eos_token_id: None,
         stop_token_ids: vec![],
@@ -58,7 +59,7 @@ fn finish(decoder: &mut dyn Decoder) -> Vec<Wish> {
             cached = wish.pass.kept_len();
         }
         let stats = |wish: &Wish| wish.scans.iter().map(|scan| stat(scan.rule.position, history.len())).collect();
-        let answers: Vec<Answer> = wishes.iter().map(|wish| Answer { stats: stats(wish), tapped: tapped(wish) }).collect();
+        let answers: Vec<Answer> = wishes.iter().map(|wish| Answer { stats: stats(wish), tapped: tapped(wish), full: None }).collect();
         let revealed = decoder.take(&answers).unwrap();
         let scanned: usize = wishes.iter().map(|w| w.scans.len()).sum();
         assert!(scanned == 0 || !revealed.is_empty(), "a pass that reads decides something");
@@ -260,7 +261,7 @@ proptest! {
         let wanted = task.prompt.len() + max_tokens;
         let length = match &decoding {
             Decoding::Block(b) => wanted.next_multiple_of(b.block_length.unwrap_or(4)),
-            Decoding::Canvas(_) => wanted,
+            _ => wanted,
         };
         let open = max_tokens > 0 || task.prompt.contains(&MASK);
         let mut decoder = decoding.decoder(task);

@@ -5,7 +5,7 @@ use dlmrs::checkpoint::Family;
 use dlmrs::decode::Strategy;
 use dlmrs::{BlockDiffusion, Canvas, Decoding, Llm};
 
-use super::AccelerationArgs;
+use super::{AccelerationArgs, SpeculationArgs};
 use crate::failure::Failure;
 
 /// The methods' own settings. None is the method's own default.
@@ -48,18 +48,23 @@ pub(crate) struct DecodingArgs {
     /// Canvas: decide slots that would end the text last
     #[arg(long)]
     confidence_eos_eot_inf: bool,
+    #[command(flatten)]
+    speculation: SpeculationArgs,
 }
 
 impl DecodingArgs {
     /// The model's own method with these settings.
     pub(crate) fn decoding(&self, llm: &Llm) -> Result<Decoding, Failure> {
         match llm.own_decoding() {
-            Decoding::Block(own) => self.block(own, llm.name()),
-            Decoding::Canvas(own) => self.canvas(own, llm),
+            Decoding::Canvas(own) => {
+                self.speculation.refuse_on_canvas(llm.name())?;
+                self.canvas(own, llm)
+            }
+            _ => self.speculation.decoding(self.block(BlockDiffusion::default(), llm.name())?),
         }
     }
 
-    fn block(&self, own: BlockDiffusion, model: &str) -> Result<Decoding, Failure> {
+    fn block(&self, own: BlockDiffusion, model: &str) -> Result<BlockDiffusion, Failure> {
         let canvas_only = [
             ("--cfg-scale", self.cfg_scale.is_some()),
             ("--alg", self.alg.is_some()),
@@ -83,13 +88,13 @@ impl DecodingArgs {
         if self.entropy_bound.is_some() && strategy != Strategy::EntropyBounded {
             return said("--entropy-bound has an effect with --strategy entropy_bounded only; add that".into());
         }
-        Ok(Decoding::Block(BlockDiffusion {
+        Ok(BlockDiffusion {
             block_length: self.block_length.or(own.block_length),
             steps: self.steps.or(own.steps),
             strategy,
             threshold: self.threshold.or(own.threshold),
             entropy_bound: self.entropy_bound.or(own.entropy_bound),
-        }))
+        })
     }
 
     fn canvas(&self, own: Canvas, llm: &Llm) -> Result<Decoding, Failure> {

@@ -11,6 +11,7 @@ mod examples;
 mod framing;
 mod model;
 mod sampling;
+mod speculation;
 mod template;
 
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ pub(crate) use eval::EvalArgs;
 pub(crate) use framing::FramingArgs;
 pub(crate) use model::{LoadArgs, OverrideArgs};
 pub(crate) use sampling::SamplingArgs;
+pub(crate) use speculation::SpeculationArgs;
 pub(crate) use template::TemplateArgs;
 
 const EXAMPLES: &str = "\
@@ -45,6 +47,7 @@ Examples:
       \"Mia has 63 beads. Mia gives 54 to Dan. How many beads does Mia have now?\"
   dlmrs generate tiny-llada --prompt-file problem.txt --threshold 0.9 --watch
   dlmrs generate ./LLaDA-8B-Instruct \"Write a haiku.\" --temperature 0.7 --seed 1
+  dlmrs generate ./SDAR-8B-Chat --draft ./SDAR-1.7B-Chat --method simsd --blocks 2 \"Why is the sky blue?\"
   dlmrs generate tiny-sdar --jsonl --prompt-file prompts.jsonl --json > answers.jsonl
       where each line of prompts.jsonl is like {\"prompt\": \"...\"}
       or like {\"messages\": [{\"role\": \"user\", \"content\": \"...\"}]}";

@@ -1,7 +1,7 @@
 //! Options about how a model is loaded.
 
 use clap::Args;
-use dlmrs::{LoadOptions, Overrides};
+use dlmrs::{DraftSource, LoadOptions, Overrides};
 
 use crate::failure::Failure;
 
@@ -21,9 +21,32 @@ pub(crate) struct LoadArgs {
     /// Threads on the CPU [default: all that the process may use]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
+    /// A second model that drafts for --method simsd: a folder or a bundled model of the same family, or the model's own name again for
+    /// the same weights
+    #[arg(long, value_name = "MODEL")]
+    draft: Option<String>,
+    /// Where the draft model runs, as --device [default: the same]
+    #[arg(long, value_name = "DEVICE", requires = "draft")]
+    draft_device: Option<String>,
 }
 
 impl LoadArgs {
+    /// The draft model as it was typed.
+    pub(crate) fn draft_name(&self) -> Option<&str> {
+        self.draft.as_deref()
+    }
+
+    /// The draft model for `model`, if one is wanted.
+    pub(crate) fn draft(&self, model: &str) -> Result<Option<DraftSource>, Failure> {
+        let Some(name) = &self.draft else { return Ok(None) };
+        if name == model && self.draft_device.is_none() {
+            return Ok(Some(DraftSource::Itself));
+        }
+        let own = self.options()?;
+        let options = LoadOptions { device: self.draft_device.clone().unwrap_or_else(|| own.device.clone()), ..own };
+        Ok(Some(DraftSource::Model { name: name.clone(), options }))
+    }
+
     /// As the library wants them.
     pub(crate) fn options(&self) -> Result<LoadOptions, Failure> {
         let (dtype, backend) = (self.dtype.parse()?, self.backend.parse()?);

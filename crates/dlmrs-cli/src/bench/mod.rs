@@ -24,7 +24,7 @@ pub(crate) fn run(args: &BenchArgs, console: &mut Console<'_>, interrupt: &dyn F
     let choices = setting::choices(args)?;
     let sources = prompts::sources(args)?;
     let options = args.load.options()?;
-    let llm = console.load(&args.model, &options, &args.overrides.overrides(), interrupt)?;
+    let llm = console.load(&args.model, &args.load, &args.overrides.overrides(), interrupt)?;
     let prompts = prompts::encode(sources, &llm, args)?;
     let settings = choices.into_iter().map(|choice: Choice| choice.ready(&llm, &prompts)).collect::<Result<Vec<_>, _>>()?;
     let bench = Bench { llm: &llm, settings: &settings, prompts: &prompts, batch: args.batch, rounds: args.rounds() };

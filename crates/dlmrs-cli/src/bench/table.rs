@@ -69,7 +69,7 @@ fn times(report: &Report<'_>) -> String {
 fn counters(report: &Report<'_>) -> String {
     let counted = |measured: &Measured<'_>| measured.first().stats.clone();
     let all: Vec<Stats> = report.measured.iter().map(counted).collect();
-    let occurs = |kind: &PassKind| all.iter().any(|stats| stats.passes.get(*kind) + stats.rows.get(*kind) > 0);
+    let occurs = |kind: &PassKind| all.iter().any(|stats| stats.both_passes().get(*kind) + stats.both_rows().get(*kind) > 0);
     let kinds: Vec<PassKind> = PassKind::ALL.into_iter().filter(occurs).collect();
     let names = || kinds.iter().map(|kind| kind.name());
     let head: Vec<&str> = ["counted", "tokens", "passes"]
@@ -81,9 +81,9 @@ fn counters(report: &Report<'_>) -> String {
         .collect();
     let row = |(measured, stats): (&Measured<'_>, &Stats)| {
         let mut cells = vec![measured.setting.name.clone(), stats.tokens.to_string(), stats.total_passes().to_string()];
-        cells.extend(kinds.iter().map(|kind| stats.passes.get(*kind).to_string()));
-        cells.extend([format!("{:.2}", stats.tokens_per_pass()), stats.rows.total().to_string()]);
-        cells.extend(kinds.iter().map(|kind| stats.rows.get(*kind).to_string()));
+        cells.extend(kinds.iter().map(|kind| stats.both_passes().get(*kind).to_string()));
+        cells.extend([format!("{:.2}", stats.tokens_per_pass()), stats.both_rows().total().to_string()]);
+        cells.extend(kinds.iter().map(|kind| stats.both_rows().get(*kind).to_string()));
         cells.push(stats.scanned_rows.to_string());
         cells
     };

@@ -94,6 +94,9 @@ impl Sink for Turn {
         let Output { stats, token_ids, warnings, .. } = output;
         self.stats.passes += stats.passes;
         self.stats.rows += stats.rows;
+        self.stats.draft_passes += stats.draft_passes;
+        self.stats.draft_rows += stats.draft_rows;
+        self.stats.speculation += stats.speculation;
         self.stats.scanned_rows += stats.scanned_rows;
         self.stats.revealed += stats.revealed;
         self.stats.tokens += stats.tokens;

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &ChatArgs, console: &mut Console<'_>, interrupt: &dyn Fn
     if let Some(text) = &args.system {
         conversation.set_system(Some(text));
     }
-    let llm = console.load(&args.model, &args.load.options()?, &args.overrides.overrides(), interrupt)?;
+    let llm = console.load(&args.model, &args.load, &args.overrides.overrides(), interrupt)?;
     let mut input = Input::new()?;
     let mut session = Session::new(args, &llm, conversation, input.is_terminal(), console)?;
     if input.is_terminal() {

@@ -23,6 +23,8 @@ pub(super) struct Facts<'a> {
     pub(super) llm: &'a Llm,
     /// Digests by name.
     pub(super) model_files: Value,
+    /// Those of a draft model; null without one.
+    pub(super) draft_files: Value,
     pub(super) problems: &'a Problems,
     pub(super) params: &'a SamplingParams,
     pub(super) decoding: &'a Decoding,
@@ -46,7 +48,7 @@ pub(super) fn manifest(facts: &Facts<'_>) -> Result<Value, Failure> {
     if let Some(Value::Object(source)) = problems.shots.source.as_ref().map(source) {
         shots.extend(source);
     }
-    let manifest = json!({
+    let mut manifest = json!({
         "dlmrs": env!("CARGO_PKG_VERSION"),
         "model": {
             "name": llm.name(),
@@ -79,6 +81,9 @@ pub(super) fn manifest(facts: &Facts<'_>) -> Result<Value, Failure> {
             "cores": std::thread::available_parallelism().map(usize::from).ok(),
         },
     });
+    if let (Some(name), Value::Object(manifest)) = (llm.draft_name(), &mut manifest) {
+        manifest.insert("draft".into(), json!({"name": name, "files": facts.draft_files}));
+    }
     // As it will be read back, so that numbers compare equal.
     serde_json::from_str(&manifest.to_string()).map_err(|error| Failure::Said(format!("the manifest cannot be written: {error}")))
 }

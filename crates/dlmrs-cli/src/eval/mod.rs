@@ -45,7 +45,7 @@ pub(crate) fn run(args: &EvalArgs, console: &mut Console<'_>, interrupt: &dyn Fn
     let mut results = args.out.as_deref().map(|folder| Results::claim(folder, args.resume)).transpose()?;
     let old = results.as_ref().map(Results::manifest).transpose()?.flatten();
 
-    let llm = console.load(model, &args.load.options()?, &args.overrides.overrides(), interrupt)?;
+    let llm = console.load(model, &args.load, &args.overrides.overrides(), interrupt)?;
     let decoding = args.decoding.decoding(&llm)?;
     let params = requests::params(args, problems.task)?;
     let request = |asked| requests::request(asked, &llm, args, &params, &decoding);
@@ -58,11 +58,16 @@ pub(crate) fn run(args: &EvalArgs, console: &mut Console<'_>, interrupt: &dyn Fn
     let mut outcomes = match (&mut results, &args.out) {
         (Some(results), Some(folder)) => {
             let model_files = model_files::digests(model, console, interrupt)?;
+            let draft_files = match args.load.draft_name() {
+                Some(draft) => model_files::digests(draft, console, interrupt)?,
+                None => serde_json::Value::Null,
+            };
             let chat = args.framing.is_chat(llm.require_tokenizer()?);
             let facts = Facts {
                 args,
                 llm: &llm,
                 model_files,
+                draft_files,
                 problems: &problems,
                 params: &params,
                 decoding: &decoding,

@@ -1,7 +1,8 @@
 //! The settings of a run, as JSON.
 
 use dlmrs::decode::{DreamAlg, Remasking, Strategy};
-use dlmrs::{Decoding, SamplingParams};
+use dlmrs::speculate::route::Policy;
+use dlmrs::{BlockDiffusion, Canvas, Decoding, S2D2, SamplingParams, SimSD};
 use serde_json::{Map, Value, json};
 
 /// What is drawn and when it ends.
@@ -25,36 +26,98 @@ pub(super) fn sampling(params: &SamplingParams) -> Value {
 
 /// How the canvas is filled. Null is the method's own default.
 pub(super) fn decoding(decoding: &Decoding) -> Value {
-    match decoding {
-        Decoding::Block(block) => json!({
-            "method": decoding.name(),
-            "block_length": block.block_length,
-            "steps": block.steps,
-            "strategy": strategy(block.strategy),
-            "threshold": block.threshold.map(number),
-            "entropy_bound": block.entropy_bound.map(number),
-        }),
-        Decoding::Canvas(canvas) => json!({
-            "method": decoding.name(),
-            "block_length": canvas.block_length,
-            "steps": canvas.steps,
-            "strategy": remasking(canvas.strategy),
-            "threshold": canvas.threshold.map(number),
-            "factor": canvas.factor.map(number),
-            "factor_compat": canvas.factor_compat,
-            "max_reveals": canvas.max_reveals,
-            "cache": canvas.cache.name(),
-            "refresh": canvas.refresh.name(),
-            "suffix": canvas.suffix.text(),
-            "early_stop": canvas.early_stop.name(),
-            "cfg_scale": number(canvas.cfg_scale),
-            "alg": canvas.alg.map(alg),
-            "eps": number(canvas.eps),
-            "alg_temp": number(canvas.alg_temp),
-            "logits_eos_inf": canvas.logits_eos_inf,
-            "confidence_eos_eot_inf": canvas.confidence_eos_eot_inf,
-        }),
-    }
+    let mut settings = match decoding {
+        Decoding::Block(block) => rule(block),
+        Decoding::Canvas(canvas) => of_canvas(canvas),
+        Decoding::Lookahead(lookahead) => {
+            let own = [
+                ("blocks", json!(lookahead.blocks)),
+                ("probes", json!(lookahead.probes)),
+                ("alternatives", json!(lookahead.alternatives)),
+                ("max_rows", json!(lookahead.max_rows)),
+            ];
+            with(rule(&lookahead.block), own)
+        }
+        Decoding::SimSD(simsd) => with(rule(&simsd.block), of_simsd(simsd)),
+        Decoding::S2D2(s2d2) => of_s2d2(s2d2),
+    };
+    settings.insert("method".into(), decoding.name().into());
+    settings.into()
+}
+
+fn with<const N: usize>(mut settings: Map<String, Value>, more: [(&str, Value); N]) -> Map<String, Value> {
+    settings.extend(more.map(|(name, value)| (name.to_string(), value)));
+    settings
+}
+
+fn rule(block: &BlockDiffusion) -> Map<String, Value> {
+    let settings = [
+        ("block_length", json!(block.block_length)),
+        ("steps", json!(block.steps)),
+        ("strategy", json!(strategy(block.strategy))),
+        ("threshold", json!(block.threshold.map(number))),
+        ("entropy_bound", json!(block.entropy_bound.map(number))),
+    ];
+    with(Map::new(), settings)
+}
+
+fn of_canvas(canvas: &Canvas) -> Map<String, Value> {
+    let settings = [
+        ("block_length", json!(canvas.block_length)),
+        ("steps", json!(canvas.steps)),
+        ("strategy", json!(remasking(canvas.strategy))),
+        ("threshold", json!(canvas.threshold.map(number))),
+        ("factor", json!(canvas.factor.map(number))),
+        ("factor_compat", json!(canvas.factor_compat)),
+        ("max_reveals", json!(canvas.max_reveals)),
+        ("cache", json!(canvas.cache.name())),
+        ("refresh", json!(canvas.refresh.name())),
+        ("suffix", json!(canvas.suffix.text())),
+        ("early_stop", json!(canvas.early_stop.name())),
+        ("cfg_scale", number(canvas.cfg_scale)),
+        ("alg", json!(canvas.alg.map(alg))),
+        ("eps", number(canvas.eps)),
+        ("alg_temp", number(canvas.alg_temp)),
+        ("logits_eos_inf", json!(canvas.logits_eos_inf)),
+        ("confidence_eos_eot_inf", json!(canvas.confidence_eos_eot_inf)),
+    ];
+    with(Map::new(), settings)
+}
+
+fn of_simsd(simsd: &SimSD) -> [(&'static str, Value); 10] {
+    [
+        ("gamma", json!(simsd.gamma)),
+        ("blocks", json!(simsd.blocks)),
+        ("draft_steps", json!(simsd.draft_steps)),
+        ("own_guesses", json!(simsd.own_guesses)),
+        ("alternatives", json!(simsd.alternatives)),
+        ("max_rows", json!(simsd.max_rows)),
+        ("layout", json!(simsd.layout.name())),
+        ("accept", json!(simsd.accept.name())),
+        ("align_positions", json!(simsd.align_positions)),
+        ("fallback", json!(simsd.fallback.name())),
+    ]
+}
+
+fn of_s2d2(s2d2: &S2D2) -> Map<String, Value> {
+    let settings = with(rule(&s2d2.block), [("variant", json!(s2d2.variant.name())), ("ar_cache", json!(s2d2.ar_cache))]);
+    let settings = match &s2d2.policy {
+        Policy::MinSpan(least) => with(settings, [("policy", json!("min_span")), ("min_span", json!(least))]),
+        Policy::ScoreThreshold { threshold, .. } => {
+            with(settings, [("policy", json!("score_threshold")), ("score_threshold", number(*threshold))])
+        }
+        Policy::Hysteresis { on, off, .. } => {
+            with(settings, [("policy", json!("hysteresis")), ("score_on", number(*on)), ("score_off", number(*off))])
+        }
+    };
+    let Some(score) = s2d2.policy.score() else { return settings };
+    let of_score = [
+        ("estimator", json!(score.estimator.name())),
+        ("estimator_value", number(score.estimator.value())),
+        ("penalty", number(score.penalty)),
+        ("dynamic_score", json!(score.dynamic)),
+    ];
+    with(settings, of_score)
 }
 
 /// As it was typed, not as the f64 that lies nearest to the f32.

@@ -1,14 +1,23 @@
 //! What an output cost, in a sentence.
 
+use dlmrs::decode::{Counts, Tally};
 use dlmrs::engine::StopCause;
 use dlmrs::{FinishReason, Output};
 
 /// A line for people.
 pub(crate) fn sentence(output: &Output) -> String {
     let stats = &output.stats;
-    let passes = stats.passes.iter().filter(|(_, count)| *count > 0);
-    let kinds: Vec<String> = passes.map(|(kind, count)| format!("{count} {}", kind.name())).collect();
-    let rows = stats.rows.total();
+    let of = |counts: &Counts, model: &str| {
+        let passes = counts.iter().filter(|(_, count)| *count > 0);
+        passes.map(|(kind, count)| format!("{count} {}{model}", kind.name())).collect::<Vec<_>>()
+    };
+    let mut kinds = of(&stats.passes, "");
+    kinds.extend(of(&stats.draft_passes, " by the draft model"));
+    let rows = stats.rows.total() + stats.draft_rows.total();
+    let guessed = match stats.speculation {
+        Tally { rounds: 0, .. } => String::new(),
+        tally => format!(", {} of {} guesses accepted, {} corrected", tally.accepted, tally.drafted, tally.corrections),
+    };
     let end = match (&output.stop_cause, output.finish_reason) {
         (Some(StopCause::Token(id)), _) => format!("ended by token {id}"),
         (Some(StopCause::Text(text)), _) => format!("ended before {text:?}"),
@@ -16,7 +25,7 @@ pub(crate) fn sentence(output: &Output) -> String {
         (None, reason) => reason.name().into(),
     };
     format!(
-        "{} tokens in {} passes ({}), {:.2} tokens a pass, {rows} rows, {:.2} s, seed {}, {end}",
+        "{} tokens in {} passes ({}), {:.2} tokens a pass, {rows} rows{guessed}, {:.2} s, seed {}, {end}",
         stats.tokens,
         stats.total_passes(),
         kinds.join(", "),

@@ -55,6 +55,16 @@ pub(crate) fn stats(stats: &Stats) -> Value {
         "revealed": stats.revealed,
         "blocks": stats.blocks,
         "mean_kept_suffix": stats.mean_kept_suffix(),
+        "draft_passes": by_kind(&stats.draft_passes),
+        "draft_rows": by_kind(&stats.draft_rows),
+        "tokens_per_target_pass": stats.tokens_per_target_pass(),
+        "speculation": {
+            "rounds": stats.speculation.rounds,
+            "drafted": stats.speculation.drafted,
+            "accepted": stats.speculation.accepted,
+            "corrections": stats.speculation.corrections,
+            "wasted": stats.speculation.wasted,
+        },
         "seconds": {
             "forward": stats.forward.as_secs_f64(),
             "scan": stats.scan.as_secs_f64(),

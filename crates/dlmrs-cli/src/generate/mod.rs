@@ -25,7 +25,7 @@ pub(crate) use source::{Content, Source, files};
 /// Reads the prompts, loads the model, checks everything, and prints each output as soon as it and those before it are done.
 pub(crate) fn run(args: &GenerateArgs, console: &mut Console<'_>, interrupt: &dyn Fn() -> bool) -> Result<(), Failure> {
     let sources = source::read(args)?;
-    let llm = console.load(&args.model, &args.load.options()?, &args.overrides.overrides(), interrupt)?;
+    let llm = console.load(&args.model, &args.load, &args.overrides.overrides(), interrupt)?;
     let options = args.template.options()?;
     let framing = Framing {
         args: Some(&args.framing),

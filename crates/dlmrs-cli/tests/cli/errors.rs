@@ -91,6 +91,31 @@ fn settings_of_a_canvas() {
 }
 
 #[test]
+fn speculation() {
+    sdar(&["--method", "simsd"], "was loaded without a draft model");
+    sdar(&["--draft", "tiny-llada"], "draft: tiny-llada has no block mode");
+    sdar(&["--draft", "no/such/folder"], "model folder not found");
+    llada(&["--draft", "tiny-sdar"], "needs a block-causal target");
+    llada(&["--method", "s2d2"], "--method belongs to block diffusion, but tiny-llada decodes by canvas diffusion");
+    sdar(&["--gamma", "2"], "--gamma belongs to speculation; add --method");
+    sdar(&["--method", "block", "--probes", "2"], "--probes belongs to speculation");
+    sdar(&["--method", "lookahead", "--gamma", "2"], "--gamma has no meaning for --method lookahead");
+    sdar(&["--method", "lookahead", "--blocks", "0"], "blocks: is 0");
+    sdar(&["--method", "s2d2", "--blocks", "2"], "--blocks has no meaning for --method s2d2");
+    sdar(&["--method", "s2d2", "--penalty", "2"], "--penalty has an effect with a score only");
+    sdar(&["--method", "s2d2", "--hysteresis", "0", "1"], "on must be larger than off");
+    sdar(&["--method", "s2d2", "--score-threshold", "0", "--estimator", "luck"], "'luck' is unknown");
+    let simsd = |options: &[&str], wanted: &str| {
+        sdar(&[&["--method", "simsd", "--draft", "tiny-sdar-draft"], options].concat(), wanted);
+    };
+    simsd(&["--probes", "1"], "--probes has no meaning for --method simsd");
+    simsd(&["--gamma", "5"], "gamma: is 5, but a block has 4 slots");
+    simsd(&["--layout", "paired"], "accept: identical needs the target's own rows");
+    simsd(&["--layout", "pairs"], "layout: 'pairs' is unknown");
+    simsd(&["--unaligned"], "align_positions");
+}
+
+#[test]
 fn settings_without_effect() {
     sdar(&["--threshold", "0.5", "--strategy", "margin"], "--threshold has an effect");
     sdar(&["--entropy-bound", "0.5"], "--entropy-bound has an effect");

@@ -27,6 +27,57 @@ fn a_seed_fixes_what_is_drawn() {
 }
 
 #[test]
+fn speculation_gives_the_same_text_in_fewer_passes() {
+    let passes = |options: &[&str]| {
+        let found = objects(&good(&[&["generate", "tiny-sdar", PROBLEM, "--json"], options].concat())).remove(0);
+        assert_eq!(found["text"], ANSWER, "{options:?}");
+        (found["stats"]["passes"]["denoise"].as_u64().unwrap() + found["stats"]["passes"]["verify"].as_u64().unwrap(), found)
+    };
+    let (alone, plain) = passes(&[]);
+    assert_eq!(plain["stats"]["speculation"]["drafted"], 0);
+    let (lookahead, _) = passes(&["--method", "lookahead", "--blocks", "3"]);
+    let (simsd, found) = passes(&["--method", "simsd", "--draft", "tiny-sdar-draft", "--blocks", "2", "--draft-steps", "1"]);
+    assert!(lookahead < alone && simsd < alone, "{alone} {lookahead} {simsd}");
+    let tally = &found["stats"]["speculation"];
+    assert_eq!(tally["drafted"].as_u64().unwrap(), tally["accepted"].as_u64().unwrap() + tally["wasted"].as_u64().unwrap());
+    assert!(found["stats"]["draft_passes"]["draft"].as_u64().unwrap() > 0);
+    passes(&[
+        "--method",
+        "simsd",
+        "--draft",
+        "tiny-sdar",
+        "--draft-device",
+        "cpu",
+        "--gamma",
+        "2",
+        "--no-own-guesses",
+        "--no-alternatives",
+    ]);
+    passes(&["--method", "simsd", "--draft", "tiny-sdar", "--layout", "sequential", "--fallback", "target"]);
+    let run = run(&["generate", "tiny-sdar", PROBLEM, "--stats", "--method", "simsd", "--draft", "tiny-sdar-draft"]);
+    assert!(run.err.contains("by the draft model") && run.err.contains("guesses accepted"), "{}", run.err);
+}
+
+#[test]
+fn approximate_speculation_runs() {
+    let draft = ["generate", "tiny-sdar", PROBLEM, "--seed", "1", "--method", "simsd", "--draft", "tiny-sdar-draft"];
+    for options in [["--layout", "paired", "--accept", "greedy"], ["--layout", "no_leak", "--accept", "rejection"]] {
+        assert!(!good(&[&draft[..], &options].concat()).is_empty());
+    }
+    assert!(!good(&[&draft[..], &["--layout", "paired", "--accept", "greedy", "--unaligned"]].concat()).is_empty());
+    let own = ["generate", "tiny-sdar", PROBLEM, "--seed", "1", "--method", "s2d2"];
+    let ways: [&[&str]; 4] = [
+        &["--variant", "paper", "--min-span", "2"],
+        &["--variant", "exact", "--block-cache"],
+        &["--score-threshold", "0", "--estimator", "soft_renyi_2_entropy", "--penalty", "0.5", "--dynamic-score"],
+        &["--hysteresis", "0.9", "0.5", "--estimator", "hard_margin_threshold", "--estimator-value", "0.1"],
+    ];
+    for options in ways {
+        assert!(!good(&[&own[..], options].concat()).is_empty(), "{options:?}");
+    }
+}
+
+#[test]
 fn json_tells_everything() {
     let objects = objects(&good(&["generate", "tiny-sdar", PROBLEM, "--json", "--seed", "5"]));
     let [object] = objects.as_slice() else { panic!("{objects:?}") };

@@ -9,7 +9,7 @@ use super::method::{Canvas, EarlyStop, Suffix, Task};
 use super::rules::Rules;
 use super::schedule::steps_by_block;
 use super::suffix;
-use super::{Answer, Decoder, Revealed, Scan, Wish};
+use super::{Answer, Decoder, Revealed, Role, Scan, Wish};
 use crate::error::Result;
 use crate::pass::{Pass, Tap};
 use crate::sample::RowStat;
@@ -195,15 +195,22 @@ impl Decoder for CanvasDecoder {
         let read: Vec<u32> = self.reading.iter().map(|&p| row_of(if self.shift { p.saturating_sub(1) } else { p })).collect();
         let (kind, counts) = (rows.kind, rows.counts);
         let pass = Pass { tap: self.tap(&rows), ..self.pass(&rows, &[], read.clone()) };
-        let mut wishes = vec![Wish { cache: 0, pass, scans, kind, rows: counts }];
+        let mut wishes = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind, rows: counts }];
         if self.caches() > 1 {
-            wishes.push(Wish { cache: 1, pass: self.pass(&rows, &self.hidden, read), scans: Vec::new(), kind, rows: counts });
+            wishes.push(Wish {
+                model: Role::Target,
+                cache: 1,
+                pass: self.pass(&rows, &self.hidden, read),
+                scans: Vec::new(),
+                kind,
+                rows: counts,
+            });
         }
         Ok(wishes)
     }
 
     fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
-        let Some(Answer { stats, tapped }) = answers.first() else { return Ok(Vec::new()) };
+        let Some(Answer { stats, tapped, .. }) = answers.first() else { return Ok(Vec::new()) };
         let revealed = self.decide(stats);
         let (end, kept) = (self.blocks[self.block].end, self.kept.last().map_or(&[][..], Vec::as_slice));
         self.feed.passed(end, kept);

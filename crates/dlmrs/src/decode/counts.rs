@@ -74,6 +74,50 @@ impl AddAssign for Counts {
     }
 }
 
+/// What became of the slots that were guessed before the target judged them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Target passes that judged guesses.
+    pub rounds: usize,
+    /// Slots that were guessed for them, counted again each time.
+    pub drafted: usize,
+    /// Slots that hold what was guessed, because the target confirmed it.
+    pub accepted: usize,
+    /// Slots in which the target put its own token where a guess ended.
+    pub corrections: usize,
+    /// Guesses that came to nothing: drafted and not accepted.
+    pub wasted: usize,
+    /// S2D2: passes if the prompt and each finished block took one of their own, as in the reference; 0 elsewhere.
+    pub unfolded_passes: usize,
+}
+
+impl Tally {
+    /// One more round.
+    pub fn round(&mut self, drafted: usize, accepted: usize, corrections: usize) {
+        self.rounds += 1;
+        self.drafted += drafted;
+        self.accepted += accepted;
+        self.corrections += corrections;
+        self.wasted += drafted.saturating_sub(accepted);
+    }
+
+    /// Accepted of drafted, 0 without a draft.
+    pub fn acceptance(&self) -> f64 {
+        self.accepted as f64 / self.drafted.max(1) as f64
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.rounds += other.rounds;
+        self.drafted += other.drafted;
+        self.accepted += other.accepted;
+        self.corrections += other.corrections;
+        self.wasted += other.wasted;
+        self.unfolded_passes += other.unfolded_passes;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,57 +5,28 @@
 mod block;
 mod canvas;
 mod counts;
+mod grid;
 mod method;
 pub mod reveal;
-mod rules;
+pub(crate) mod rule;
+pub(crate) mod rules;
 pub mod schedule;
 pub mod suffix;
+mod wish;
 
 pub use block::BlockDecoder;
 pub use canvas::CanvasDecoder;
-pub use counts::{Counts, PassKind};
+pub use counts::{Counts, PassKind, Tally};
+pub(crate) use grid::Grid;
 pub(crate) use method::temperature;
+pub use method::{Acceptance, Fallback, Lookahead, S2D2, SimSD, Variant, VerifyLayout, estimator};
 pub use method::{BlockDiffusion, Canvas, Decoding, DreamAlg, Remasking, Strategy, Subject, Task};
 pub use method::{CacheMode, DropoutKind, EarlyStop, Refresh, Spotlight, Suffix, SuffixDropout, WindowTail, preset, presets};
+pub use rule::RevealRule;
+pub use wish::{Answer, FullRows, Role, Scan, Wish};
 
 use crate::error::Result;
-use crate::pass::Pass;
-use crate::sample::{RowRule, RowStat};
-
-/// One pass that a decoder wants.
-#[derive(Clone, Debug)]
-pub struct Wish {
-    /// Which of the decoder's caches it runs over; see [`Decoder::caches`].
-    pub cache: usize,
-    /// The pass.
-    pub pass: Pass,
-    /// Rows to scan.
-    pub scans: Vec<Scan>,
-    /// What it is for.
-    pub kind: PassKind,
-    /// Its rows by what they serve.
-    pub rows: Counts,
-}
-
-/// A read row of a wish that is to be scanned.
-#[derive(Clone, Debug)]
-pub struct Scan {
-    /// Index into the `read` of the wish's pass.
-    pub read: usize,
-    /// The guiding row of classifier-free guidance: (wish of the same `next`, index into its `read`, scale).
-    pub guide: Option<(usize, usize, f32)>,
-    /// How the row is turned into a token.
-    pub rule: RowRule,
-}
-
-/// What came of a wish.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer {
-    /// One for each of the wish's scans, in their order.
-    pub stats: Vec<RowStat>,
-    /// What the pass's tap found, `[queries, keys]` in rows; empty without one.
-    pub tapped: Vec<Vec<f32>>,
-}
+use crate::sample::RowStat;
 
 /// How a slot was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,14 +35,20 @@ pub enum How {
     Ranked,
     /// Above the threshold (or inside the entropy bound), beyond what the quota asked for.
     Bound,
+    /// Guessed before, and confirmed.
+    Accepted,
+    /// Put in place of a guess that was rejected.
+    Corrected,
 }
 
 impl How {
-    /// "ranked" or "bound".
+    /// "ranked", "bound", "accepted" or "corrected".
     pub fn name(self) -> &'static str {
         match self {
             Self::Ranked => "ranked",
             Self::Bound => "bound",
+            Self::Accepted => "accepted",
+            Self::Corrected => "corrected",
         }
     }
 }
@@ -89,9 +66,19 @@ pub struct Revealed {
 
 /// A request's way through its canvas.
 pub trait Decoder: Send {
-    /// How many caches it uses; the engine makes them.
+    /// How many caches of the target it uses; the engine makes them.
     fn caches(&self) -> usize {
         1
+    }
+
+    /// How many caches of the draft model it uses.
+    fn draft_caches(&self) -> usize {
+        0
+    }
+
+    /// What became of its guesses so far.
+    fn tally(&self) -> Tally {
+        Tally::default()
     }
 
     /// How many rows its next passes feed together.

@@ -7,7 +7,7 @@ use super::method::Task;
 use crate::sample::{Edit, RowRule};
 
 /// Makes row rules; what all rows share is made once.
-pub(super) struct Rules {
+pub(crate) struct Rules {
     template: RowRule,
     base: Vec<(u32, Edit)>,
     penalty: f32,
@@ -19,7 +19,7 @@ pub(super) struct Rules {
 
 impl Rules {
     /// `banned` besides those of the parameters.
-    pub(super) fn new(task: &Task, banned: &[u32]) -> Self {
+    pub(crate) fn new(task: &Task, banned: &[u32]) -> Self {
         let params = &task.params;
         let bias = params.logit_bias.iter().map(|(&id, &bias)| (id, Edit::Add(bias)));
         let bans = params.banned_token_ids.iter().chain(banned).map(|&id| (id, Edit::Add(f32::NEG_INFINITY)));
@@ -49,7 +49,7 @@ impl Rules {
     }
 
     /// Looks at the canvas again: the repetition penalty goes by what it holds now.
-    pub(super) fn update(&mut self, canvas: &[u32]) {
+    pub(crate) fn update(&mut self, canvas: &[u32]) {
         if self.penalty == 1.0 {
             return;
         }
@@ -61,7 +61,7 @@ impl Rules {
     }
 
     /// The rule for the slot at `position`.
-    pub(super) fn at(&self, position: usize) -> RowRule {
+    pub(crate) fn at(&self, position: usize) -> RowRule {
         let banned = if self.no_stops.contains(&position) { &self.stop_token_ids } else { &self.none };
         RowRule { position: position as u32, banned: banned.clone(), ..self.template.clone() }
     }

@@ -19,7 +19,7 @@ pub use service::{Canceller, Next, Service, Stream};
 pub use stats::{Stats, Work};
 pub use trace::{Trace, Traced};
 
-use crate::decode::{Answer, Wish};
+use crate::decode::{Answer, FullRows, Role, Wish};
 use crate::error::{Error, Result};
 use crate::llm::Llm;
 use crate::model::{Guide, Hidden, RowScan};
@@ -125,15 +125,15 @@ impl Engine {
             match active.decoder.next() {
                 Ok(wishes) => {
                     rows += wishes.iter().map(|w| w.pass.rows()).sum::<usize>();
-                    turns.push(Turn { active, wishes, first_pass: 0 });
+                    turns.push(Turn { active, wishes, places: Vec::new() });
                 }
                 Err(error) => failed.push((active.id, error)),
             }
         }
         let begun = Instant::now();
-        let hidden = forward(&self.llm, &mut turns)?;
+        let rows = Pair { target: forward(&self.llm, &mut turns, Role::Target)?, draft: forward(&self.llm, &mut turns, Role::Draft)? };
         let forward = begun.elapsed();
-        let answers = scan(&hidden, &turns);
+        let answers = scan(&rows, &turns);
         let scan = begun.elapsed() - forward;
         self.work.count(forward, scan);
         for (turn, answer) in turns.into_iter().zip(answers) {
@@ -159,47 +159,103 @@ impl Engine {
 struct Turn<'a> {
     active: &'a mut Active,
     wishes: Vec<Wish>,
-    /// The number of its first pass in the forward.
-    first_pass: usize,
+    /// The number of each wish's pass in the forward of its model.
+    places: Vec<usize>,
 }
 
-fn forward(llm: &Llm, turns: &mut [Turn<'_>]) -> Result<Hidden> {
+/// What was read of each model in one step; None where nothing was asked of it.
+struct Pair {
+    target: Option<Arc<Hidden>>,
+    draft: Option<Arc<Hidden>>,
+}
+
+impl Pair {
+    fn of(&self, model: Role) -> Option<&Arc<Hidden>> {
+        match model {
+            Role::Target => self.target.as_ref(),
+            Role::Draft => self.draft.as_ref(),
+        }
+    }
+}
+
+/// The rows of one wish.
+struct Rows {
+    hidden: Arc<Hidden>,
+    pass: usize,
+}
+
+impl FullRows for Rows {
+    fn rows(&self, reads: &[usize]) -> Result<Vec<Vec<f32>>> {
+        self.hidden.some_rows(&reads.iter().map(|&read| self.hidden.row_of(self.pass, read)).collect::<Vec<_>>())
+    }
+}
+
+/// One forward of one model for all that is asked of it.
+fn forward(llm: &Llm, turns: &mut [Turn<'_>], role: Role) -> Result<Option<Arc<Hidden>>> {
     let mut passes = Vec::new();
     for turn in turns.iter_mut() {
-        turn.first_pass = passes.len();
-        let mut caches: Vec<_> = turn.active.caches.iter_mut().map(Some).collect();
-        for wish in &turn.wishes {
+        let caches = match role {
+            Role::Target => &mut turn.active.caches,
+            Role::Draft => &mut turn.active.draft_caches,
+        };
+        let mut caches: Vec<_> = caches.iter_mut().map(Some).collect();
+        turn.places.resize(turn.wishes.len(), 0);
+        for (wish, place) in turn.wishes.iter().zip(&mut turn.places).filter(|(wish, _)| wish.model == role) {
             let cache = caches.get_mut(wish.cache).and_then(Option::take);
             let cache =
                 cache.ok_or_else(|| Error::input("wish", format!("cache {} does not exist or is used twice in a forward", wish.cache)))?;
+            *place = passes.len();
             passes.push((wish.pass.clone(), cache));
         }
     }
-    llm.model().forward(&mut passes)
+    if passes.is_empty() {
+        return Ok(None);
+    }
+    let model = match role {
+        Role::Target => Some(llm.model()),
+        Role::Draft => llm.draft_model(),
+    };
+    let model = model.ok_or_else(|| Error::input("wish", "asks for a draft model, but none was loaded"))?;
+    Ok(Some(Arc::new(model.forward(&mut passes)?)))
 }
 
-/// The answers of each turn, one for each of its wishes. Rows of all requests are scanned together; if one of them
-/// cannot be drawn from, each request is scanned alone to find out whose it is.
-fn scan(hidden: &Hidden, turns: &[Turn<'_>]) -> Vec<Result<Vec<Answer>>> {
-    let scans: Vec<Vec<RowScan>> = turns.iter().map(|turn| turn.scans(hidden)).collect();
+/// The answers of each turn, one for each of its wishes.
+fn scan(rows: &Pair, turns: &[Turn<'_>]) -> Vec<Result<Vec<Answer>>> {
+    let mut answers: Vec<Result<Vec<Answer>>> = turns.iter().map(|turn| Ok(vec![Answer::default(); turn.wishes.len()])).collect();
+    for (role, hidden) in [Role::Target, Role::Draft].into_iter().filter_map(|role| Some((role, rows.of(role)?))) {
+        for ((turn, answers), found) in turns.iter().zip(&mut answers).zip(scan_role(hidden, turns, role)) {
+            match (found, answers.as_mut()) {
+                (Ok(stats), Ok(answers)) => turn.hand_out(role, hidden, &stats, answers),
+                (Ok(_), Err(_)) => {}
+                (Err(error), _) => *answers = Err(error),
+            }
+        }
+    }
+    answers
+}
+
+/// The statistics of each turn's rows of one model. Rows of all requests are scanned together; if one of them cannot be drawn from, each request
+/// is scanned alone to find out whose it is.
+fn scan_role(hidden: &Hidden, turns: &[Turn<'_>], role: Role) -> Vec<Result<Vec<RowStat>>> {
+    let scans: Vec<Vec<RowScan>> = turns.iter().map(|turn| turn.scans(hidden, role)).collect();
     let together: Vec<RowScan> = scans.iter().flatten().cloned().collect();
     match hidden.scan(&together) {
         Ok(stats) => {
             let mut rest = stats.as_slice();
-            let split = |(turn, scans): (&Turn<'_>, &Vec<RowScan>)| {
+            let split = |scans: &Vec<RowScan>| {
                 let (own, after) = rest.split_at(scans.len());
                 rest = after;
-                Ok(turn.split(own, hidden))
+                Ok(own.to_vec())
             };
-            turns.iter().zip(&scans).map(split).collect()
+            scans.iter().map(split).collect()
         }
-        Err(_) => turns.iter().zip(&scans).map(|(turn, scans)| Ok(turn.split(&hidden.scan(scans)?, hidden))).collect(),
+        Err(_) => scans.iter().map(|scans| hidden.scan(scans)).collect(),
     }
 }
 
 impl Turn<'_> {
-    fn scans(&self, hidden: &Hidden) -> Vec<RowScan> {
-        let row = |wish: usize, read: usize| hidden.row_of(self.first_pass + wish, read);
+    fn scans(&self, hidden: &Hidden, role: Role) -> Vec<RowScan> {
+        let row = |wish: usize, read: usize| hidden.row_of(self.places[wish], read);
         let of_wish = |(index, wish): (usize, &Wish)| {
             let scan = |s: &crate::decode::Scan| RowScan {
                 row: row(index, s.read),
@@ -208,15 +264,19 @@ impl Turn<'_> {
             };
             wish.scans.iter().map(scan).collect::<Vec<_>>()
         };
-        self.wishes.iter().enumerate().flat_map(of_wish).collect()
+        self.wishes.iter().enumerate().filter(|(_, wish)| wish.model == role).flat_map(of_wish).collect()
     }
 
-    fn split(&self, mut stats: &[RowStat], hidden: &Hidden) -> Vec<Answer> {
-        let next = |(index, wish): (usize, &Wish)| {
+    /// Gives each wish of one model what is its own.
+    fn hand_out(&self, role: Role, hidden: &Arc<Hidden>, mut stats: &[RowStat], answers: &mut [Answer]) {
+        for ((wish, &pass), answer) in self.wishes.iter().zip(&self.places).zip(answers).filter(|((wish, _), _)| wish.model == role) {
             let (own, after) = stats.split_at(wish.scans.len());
             stats = after;
-            Answer { stats: own.to_vec(), tapped: hidden.tapped(self.first_pass + index).to_vec() }
-        };
-        self.wishes.iter().enumerate().map(next).collect()
+            *answer = Answer {
+                stats: own.to_vec(),
+                tapped: hidden.tapped(pass).to_vec(),
+                full: Some(Arc::new(Rows { hidden: hidden.clone(), pass })),
+            };
+        }
     }
 }

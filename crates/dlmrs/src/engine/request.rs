@@ -28,6 +28,8 @@ pub(super) struct Active {
     pub(super) id: RequestId,
     pub(super) decoder: Box<dyn Decoder>,
     pub(super) caches: Vec<KvCache>,
+    /// Of the draft model.
+    pub(super) draft_caches: Vec<KvCache>,
     pub(super) stats: Stats,
     pub(super) cancelled: bool,
     /// It did not fit into the last forward.
@@ -65,6 +67,7 @@ impl Active {
             params,
             seed,
             mask_token_id: llm.facts().mask_token_id,
+            vocab: llm.config().vocab,
             drawable: llm.tokenizer().map_or(u32::MAX, |t| t.vocab_size()),
             eos_token_id: llm.eos_token_id(),
             stop_token_ids,
@@ -76,10 +79,12 @@ impl Active {
         };
         let decoder = decoding.decoder(task);
         let caches = (0..decoder.caches()).map(|_| llm.model().new_cache()).collect();
+        let draft_caches = llm.draft_model().map_or(Vec::new(), |model| (0..decoder.draft_caches()).map(|_| model.new_cache()).collect());
         Ok(Self {
             id,
             decoder,
             caches,
+            draft_caches,
             stats: Stats::default(),
             cancelled: false,
             waited: false,
@@ -143,6 +148,7 @@ impl Active {
             events.push(Event::Committed { id: self.id, token_ids, text });
         }
         self.stats.tokens = self.watch.tokens().len();
+        self.stats.speculation = self.decoder.tally();
         self.stats.total = self.submitted.elapsed();
         let kept = self.decoder.kept_suffix();
         (self.stats.blocks, self.stats.kept_suffix) = (kept.len(), kept.iter().map(Vec::len).sum());

@@ -92,10 +92,17 @@ impl Hidden {
 
     /// All rows of logits, `[V]` each. The head is read once for up to 64 of them.
     pub fn rows(&self) -> Result<Vec<Vec<f32>>> {
-        let mut all: Vec<Vec<f32>> = vec![Vec::with_capacity(self.vocab); self.len()];
-        for from in (0..self.len()).step_by(ROWS) {
-            let n = ROWS.min(self.len() - from);
-            let x = self.rows.narrow(0, from, n)?.contiguous()?; // [n, C]
+        self.some_rows(&(0..self.len()).collect::<Vec<_>>())
+    }
+
+    /// These rows of logits, `[V]` each. The head is read once for up to 64 of them.
+    pub fn some_rows(&self, rows: &[usize]) -> Result<Vec<Vec<f32>>> {
+        rows.iter().try_for_each(|&row| self.check_row(row))?;
+        let mut all: Vec<Vec<f32>> = vec![Vec::with_capacity(self.vocab); rows.len()];
+        for (chunk, from) in rows.chunks(ROWS).zip((0..).step_by(ROWS)) {
+            let n = chunk.len();
+            let chosen = Tensor::from_iter(chunk.iter().map(|&row| row as u32), &Device::Cpu)?.to_device(self.rows.device())?;
+            let x = self.rows.index_select(&chosen, 0)?; // [n, C]
             for (start, end) in tiles(self.vocab) {
                 let logits = self.head.columns(&x, start, end)?; // [n, end - start]
                 for (row, logits) in all[from..from + n].iter_mut().zip(logits.chunks(end - start)) {
@@ -149,7 +156,7 @@ impl Hidden {
         }
         let stat = |(state, scan): (Mutex<RowState<'_>>, &RowScan)| {
             let found = state.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
-            found.map_err(|reason| no_token(reason, scan))
+            found.map_err(|reason| no_token(reason, scan.rule.position))
         };
         states.into_iter().zip(scans).map(stat).collect()
     }
@@ -162,8 +169,8 @@ impl Hidden {
     }
 }
 
-fn no_token(reason: NoToken, scan: &RowScan) -> Error {
-    let position = scan.rule.position;
+/// Says why the row for a slot gave no token.
+pub(crate) fn no_token(reason: NoToken, position: u32) -> Error {
     match reason {
         NoToken::NotFinite => {
             Error::NotFinite { place: format!("the row of logits for position {position}"), found: "NaN or an infinite value" }

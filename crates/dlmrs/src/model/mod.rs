@@ -10,6 +10,7 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Tensor};
 use dlmrs_kernels::{Sight, Team};
 
+pub(crate) use hidden::no_token;
 pub use hidden::{Guide, Hidden, RowScan};
 pub use load::LoadOptions;
 

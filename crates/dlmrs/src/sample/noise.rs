@@ -20,6 +20,12 @@ pub enum Purpose {
     AlgTemp = 4,
     /// Whether a mask behind a block is kept (suffix dropout); the step is the number of the block.
     Suffix = 5,
+    /// Drafted tokens for rejection sampling, drawn anew each round.
+    Draft = 6,
+    /// Whether rejection sampling keeps a drafted token.
+    Accept = 7,
+    /// What rejection sampling puts in place of one.
+    Residual = 8,
 }
 
 /// The largest value that [`gumbel`] can take: numbers are drawn on a grid of 2^32 points.

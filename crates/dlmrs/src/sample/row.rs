@@ -149,7 +149,7 @@ impl<'a> RowState<'a> {
     }
 
     /// Takes away what is never drawn.
-    fn hide(&self, from: u32, tile: &mut [f32]) {
+    pub(super) fn hide(&self, from: u32, tile: &mut [f32]) {
         if let Some(logit) = self.rule.mask_token_id.checked_sub(from).and_then(|i| tile.get_mut(i as usize)) {
             *logit = f32::NEG_INFINITY;
         }
@@ -181,7 +181,8 @@ impl<'a> RowState<'a> {
         })
     }
 
-    fn edit(&self, from: u32, tile: &mut [f32]) {
+    /// Adds biases and bans, applies penalties.
+    pub(super) fn edit(&self, from: u32, tile: &mut [f32]) {
         let mut at = |token: u32, f: &dyn Fn(f32) -> f32| {
             if let Some(logit) = token.checked_sub(from).and_then(|i| tile.get_mut(i as usize)) {
                 *logit = f(*logit);
@@ -250,7 +251,7 @@ impl<'a> RowState<'a> {
 }
 
 /// The tokens that pass top-k and top-p, by id. At least one, and never one at minus infinity.
-fn keep(row: &[f32], rule: &RowRule) -> Vec<u32> {
+pub(super) fn keep(row: &[f32], rule: &RowRule) -> Vec<u32> {
     let mut order: Vec<u32> = (0..row.len() as u32).filter(|&t| row[t as usize] > f32::NEG_INFINITY).collect();
     let by_logit = |a: &u32, b: &u32| row[*b as usize].total_cmp(&row[*a as usize]).then(a.cmp(b));
     let top_k = |order: &mut Vec<u32>| {

@@ -124,6 +124,27 @@ fn worked_examples_stand_before_the_question() {
 }
 
 #[test]
+fn the_manifest_names_the_draft_and_its_settings() {
+    let manifest = |options: &[&str]| {
+        let out = tempfile::tempdir().unwrap();
+        good(&[&["eval", "tiny-sdar", "--limit", "2", "--max-tokens", "40", "--out", text(out.path())], options].concat());
+        json(&out.path().join("manifest.json"))
+    };
+    let found =
+        manifest(&["--draft", "tiny-sdar-draft", "--method", "simsd", "--gamma", "3", "--layout", "no_leak", "--accept", "rejection"]);
+    assert_eq!(found["draft"]["name"], "tiny-sdar-draft");
+    assert_eq!(found["draft"]["files"]["model.safetensors"].as_str().unwrap().len(), 64);
+    let decoding = &found["decoding"];
+    assert_eq!((decoding["method"].as_str(), decoding["strategy"].as_str()), (Some("SimSD"), Some("low_confidence_dynamic")));
+    assert_eq!((decoding["gamma"].as_u64(), decoding["layout"].as_str()), (Some(3), Some("no_leak")));
+    let found = manifest(&["--method", "lookahead", "--max-rows", "40"]);
+    assert!(found.get("draft").is_none());
+    assert_eq!((found["decoding"]["method"].as_str(), found["decoding"]["max_rows"].as_u64()), (Some("Lookahead"), Some(40)));
+    let found = manifest(&["--method", "s2d2", "--hysteresis", "0.5", "-1"]);
+    assert_eq!((found["decoding"]["policy"].as_str(), found["decoding"]["score_off"].as_f64()), (Some("hysteresis"), Some(-1.0)));
+}
+
+#[test]
 fn the_manifest_says_how_it_was_done() {
     let out = tempfile::tempdir().unwrap();
     let options = ["--raw", "--threshold", "0.9", "--top-p", "0.95", "--stop", "\n", "--max-tokens", "40", "--threads", "1", "--seed", "3"];

@@ -4,7 +4,10 @@ mod block;
 mod cache;
 mod canvas;
 mod check;
+mod lookahead;
 mod preset;
+mod s2d2;
+mod simsd;
 mod suffix;
 mod suffix_text;
 mod task;
@@ -13,7 +16,10 @@ pub use block::{BlockDiffusion, Strategy};
 pub use cache::{CacheMode, EarlyStop, Refresh};
 pub use canvas::{Canvas, DreamAlg, Remasking};
 pub(crate) use check::temperature;
+pub use lookahead::Lookahead;
 pub use preset::{preset, presets};
+pub use s2d2::{S2D2, Variant, estimator};
+pub use simsd::{Acceptance, Fallback, SimSD, VerifyLayout};
 pub use suffix::{DropoutKind, Spotlight, Suffix, SuffixDropout, WindowTail};
 pub use task::Task;
 
@@ -28,6 +34,12 @@ pub enum Decoding {
     Block(BlockDiffusion),
     /// For bidirectional models (LLaDA, Dream).
     Canvas(Canvas),
+    /// For block-causal models, with the model's own guesses.
+    Lookahead(Lookahead),
+    /// For block-causal models, with a draft model.
+    SimSD(SimSD),
+    /// For block-causal models, which verify themselves at block length 1.
+    S2D2(S2D2),
 }
 
 /// What the settings of a method have to know of a model.
@@ -47,6 +59,8 @@ pub struct Subject<'a> {
     pub trained_block_length: Option<usize>,
     /// The longest prompt and answer together.
     pub max_model_len: usize,
+    /// Whether a draft model was loaded with it.
+    pub has_draft: bool,
 }
 
 /// The settings of one method.
@@ -91,6 +105,9 @@ impl Decoding {
         match self {
             Self::Block(method) => method,
             Self::Canvas(method) => method,
+            Self::Lookahead(method) => method,
+            Self::SimSD(method) => method,
+            Self::S2D2(method) => method,
         }
     }
 

@@ -14,6 +14,8 @@ pub struct Task {
     pub seed: u64,
     /// The token that marks an undecided slot.
     pub mask_token_id: u32,
+    /// V
+    pub vocab: usize,
     /// Ids from here on are never drawn.
     pub drawable: u32,
     /// End of text, for `logits_eos_inf`.

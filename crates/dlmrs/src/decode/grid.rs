@@ -1,0 +1,71 @@
+//! The canvas of a block-causal model: blocks of B slots on an absolute grid, decided from left to right.
+
+use super::method::{BlockDiffusion, Task};
+use super::{Counts, PassKind};
+
+/// Rows that are prefilled at a time.
+const CHUNK: usize = 512;
+
+/// All tokens of a request, in blocks.
+pub(crate) struct Grid {
+    /// Prompt and answer; undecided slots hold the mask.
+    pub(crate) canvas: Vec<u32>,
+    pub(crate) mask_token_id: u32,
+    /// B
+    pub(crate) length: usize,
+    /// Start of the current block: the first that has masks, or the end.
+    pub(crate) block: usize,
+    /// Which blocks had no mask from the start: their rows are prefill, those of others commits.
+    given: Vec<bool>,
+}
+
+impl Grid {
+    /// Settings and task must have been validated; B is the settings' or the task's, or else the whole canvas.
+    pub(crate) fn new(settings: &BlockDiffusion, task: &Task) -> Self {
+        let mut canvas = task.prompt.clone();
+        let wanted = canvas.len() + task.params.max_tokens;
+        let length = settings.block_length.or(task.block_length).unwrap_or(wanted).max(1);
+        let has_slots = task.params.max_tokens > 0 || canvas.contains(&task.mask_token_id);
+        if has_slots {
+            canvas.resize(wanted.div_ceil(length) * length, task.mask_token_id);
+        }
+        let given = canvas.chunks(length).map(|block| !block.contains(&task.mask_token_id)).collect();
+        let mut grid = Self { canvas, mask_token_id: task.mask_token_id, length, block: 0, given };
+        grid.advance();
+        grid
+    }
+
+    /// Goes to the first block that has masks; true if that is another than before.
+    pub(crate) fn advance(&mut self) -> bool {
+        let first = self.canvas[self.block..].iter().position(|&id| id == self.mask_token_id);
+        let open = first.map_or(self.canvas.len(), |i| (self.block + i) / self.length * self.length);
+        std::mem::replace(&mut self.block, open) != open
+    }
+
+    /// Whether every slot is decided.
+    pub(crate) fn finished(&self) -> bool {
+        self.block == self.canvas.len()
+    }
+
+    /// The tokens of the block that starts at `start`, if there is one.
+    pub(crate) fn tokens(&self, start: usize) -> Option<&[u32]> {
+        self.canvas.get(start..start + self.length)
+    }
+
+    /// The masked slots of the block at `start`.
+    pub(crate) fn masked(&self, start: usize) -> Vec<usize> {
+        (start..start + self.length).filter(|&p| self.canvas[p] == self.mask_token_id).collect()
+    }
+
+    /// How many rows go into a cache of `cached` entries in a pass of their own before the block at `block` can be worked on.
+    pub(crate) fn prefill(&self, cached: usize, block: usize) -> Option<usize> {
+        let chunk = CHUNK.max(self.length) / self.length * self.length;
+        (block - cached > chunk).then_some(chunk)
+    }
+
+    /// The rows `from..to`, which go into a cache, by what they serve.
+    pub(crate) fn kept_rows(&self, from: usize, to: usize) -> Counts {
+        let given = (from..to).filter(|p| self.given.get(p / self.length) == Some(&true)).count();
+        Counts::of(PassKind::Prefill, given).and(PassKind::Commit, to - from - given)
+    }
+}

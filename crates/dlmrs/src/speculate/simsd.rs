@@ -1,0 +1,358 @@
+//! SimSD (Simultaneous Speculative Decoding): a draft model fills masked slots of the current block, one pass of the target judges
+//! them in the draft's order of reveal. Accepted tokens stay at their own slots; behind the first step with a rejection the slots are masked
+//! again and drafted anew.
+
+use super::accept::{Verdict, greedy, rejection};
+use super::drafter::{DraftedSlot, Drafter};
+use super::layout::{Copy, Drafted, Laid, Prefix, UNDRAFTED, copies_of, no_leak, paired, states};
+use crate::decode::rules::Rules;
+use crate::decode::{Answer, Counts, Decoder, Grid, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
+use crate::error::Result;
+use crate::model::no_token;
+use crate::pass::{Keep, Pass, Sees};
+use crate::sample::noise::{Purpose, Stream};
+use crate::sample::{RowStat, distribution};
+
+/// The layout of the pass that judges a draft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrangement {
+    Paired {
+        aligned: bool,
+    },
+    NoLeak,
+    States,
+    /// One pass a state.
+    Sequential,
+}
+
+/// The state of one request.
+pub(crate) struct SimSdDecoder {
+    grid: Grid,
+    rules: Rules,
+    rule: RevealRule,
+    drafter: Drafter,
+    arrangement: Arrangement,
+    /// Whether a draft is judged by its probability or by the token that the target would put there.
+    by_probability: bool,
+    /// Fewer masked slots than this are left to the target alone.
+    draft_from: usize,
+    seed: u64,
+    round: u32,
+    step: usize,
+    cached: usize,
+    tally: Tally,
+    pending: Option<Wish>,
+    under_way: UnderWay,
+}
+
+enum UnderWay {
+    Prefill(usize),
+    Draft,
+    /// The target alone, with the slots that its pass reads.
+    Plain(Vec<usize>),
+    Verify(Verify),
+}
+
+struct Verify {
+    slots: Vec<DraftedSlot>,
+    /// What the target says of each of them: with its distribution, where drafts are judged by that.
+    found: Vec<Option<(RowStat, Vec<f32>)>>,
+    /// Of each row that is read, the slot (as an index into `slots`) that it judges.
+    read: Vec<usize>,
+    /// Entries of the cache if all is accepted.
+    kept: usize,
+    /// With one state a pass: the states that are still to be fed.
+    rest: Vec<Copy>,
+}
+
+impl SimSdDecoder {
+    /// Settings and task must have been validated.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn new(
+        grid: Grid,
+        rules: Rules,
+        rule: RevealRule,
+        drafter: Drafter,
+        arrangement: Arrangement,
+        by_probability: bool,
+        draft_from: usize,
+        seed: u64,
+    ) -> Self {
+        let mut decoder = Self {
+            grid,
+            rules,
+            rule,
+            drafter,
+            arrangement,
+            by_probability,
+            draft_from,
+            seed,
+            round: 0,
+            step: 0,
+            cached: 0,
+            tally: Tally::default(),
+            pending: None,
+            under_way: UnderWay::Draft,
+        };
+        decoder.begin_round();
+        decoder
+    }
+
+    fn begin_round(&mut self) {
+        if self.grid.finished() {
+            return;
+        }
+        self.round += 1;
+        match self.grid.masked(self.grid.block).len() >= self.draft_from {
+            true => self.drafter.begin(&self.grid, self.step),
+            false => self.drafter.pause(),
+        }
+        self.prepare();
+    }
+
+    /// Makes the next pass: the target's prefill, then the draft's passes, then what the target does.
+    fn prepare(&mut self) {
+        if let Some(chunk) = self.grid.prefill(self.cached, self.grid.block) {
+            let (from, to) = (self.cached, self.cached + chunk);
+            let pass = Pass {
+                tokens: self.grid.canvas[from..to].to_vec(),
+                positions: (from as u32..to as u32).collect(),
+                base: from,
+                sees: Sees::Blocks(self.grid.length),
+                keep: Keep::Append((0..chunk as u32).collect()),
+                read: Vec::new(),
+                tap: None,
+            };
+            let rows = self.grid.kept_rows(from, to);
+            self.pending = Some(Wish { model: Role::Target, cache: 0, pass, scans: Vec::new(), kind: PassKind::Prefill, rows });
+            self.under_way = UnderWay::Prefill(to);
+        } else if let Some(wish) = self.drafter.next(&self.grid) {
+            self.pending = Some(wish);
+            self.under_way = UnderWay::Draft;
+        } else if self.drafter.slots().is_empty() {
+            self.plain();
+        } else {
+            self.verify();
+        }
+    }
+
+    fn prefix(&self) -> Prefix<'_> {
+        Prefix { base: self.cached, tokens: &self.grid.canvas[self.cached..self.grid.block], block_length: self.grid.length }
+    }
+
+    /// A step of the target alone.
+    fn plain(&mut self) {
+        let block = self.grid.block;
+        let copy = Copy { start: block, tokens: self.grid.tokens(block).unwrap_or_default().to_vec() };
+        let Laid { pass, read, .. } = states(&self.prefix(), &[copy], self.grid.mask_token_id);
+        self.rules.update(&self.grid.canvas);
+        let scans = read.iter().enumerate().map(|(read, slot)| Scan { read, guide: None, rule: self.rules.at(slot.1) }).collect();
+        let rows = self.grid.kept_rows(self.cached, block).and(PassKind::Denoise, self.grid.length);
+        self.pending = Some(Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Denoise, rows });
+        self.under_way = UnderWay::Plain(read.into_iter().map(|slot| slot.1).collect());
+    }
+
+    /// The draft of this round, as the layouts take it.
+    fn drafted(&self) -> Drafted {
+        let (start, mask) = (self.grid.block, self.grid.mask_token_id);
+        let mut tokens = self.grid.tokens(start).unwrap_or_default().to_vec();
+        let mut tau: Vec<u32> = tokens.iter().map(|&id| if id == mask { UNDRAFTED } else { 0 }).collect();
+        for slot in self.drafter.slots() {
+            tokens[slot.position - start] = slot.token;
+            tau[slot.position - start] = slot.tau;
+        }
+        Drafted { start, tokens, tau, mask_token_id: mask }
+    }
+
+    fn verify(&mut self) {
+        let slots = self.drafter.slots().to_vec();
+        let (drafted, mask) = (self.drafted(), self.grid.mask_token_id);
+        let found = vec![None; slots.len()];
+        let verify = Verify { slots, found, read: Vec::new(), kept: self.grid.block, rest: Vec::new() };
+        let laid = match self.arrangement {
+            Arrangement::Paired { aligned } => paired(&self.prefix(), &drafted, aligned),
+            Arrangement::NoLeak => no_leak(&self.prefix(), &drafted),
+            Arrangement::States => {
+                let mut copies = copies_of(&drafted);
+                // Behind the last step nothing is judged; only a finished state is of use, as the block's commit.
+                copies.retain(|copy| copy.finished(mask) || drafts_follow(copy, &drafted, mask));
+                states(&self.prefix(), &copies, mask)
+            }
+            Arrangement::Sequential => {
+                let mut copies = copies_of(&drafted);
+                copies.pop();
+                return self.one_state(Verify { rest: copies, ..verify });
+            }
+        };
+        self.wish(laid, verify);
+    }
+
+    /// The pass of the next state.
+    fn one_state(&mut self, mut verify: Verify) {
+        let copy = verify.rest.remove(0);
+        let laid = states(&self.prefix(), &[copy], self.grid.mask_token_id);
+        self.wish(laid, Verify { kept: self.grid.block, ..verify });
+    }
+
+    /// Asks for a pass, reading of it only the rows that judge a slot: in a state those of the slots that the next step reveals.
+    fn wish(&mut self, laid: Laid, mut verify: Verify) {
+        let Laid { mut pass, read, kept } = laid;
+        let first = match self.arrangement {
+            Arrangement::Sequential => {
+                verify.slots.iter().zip(&verify.found).find(|(_, found)| found.is_none()).map_or(1, |(slot, _)| slot.tau)
+            }
+            _ => 1,
+        };
+        let judges = |&(copy, position): &(usize, usize)| {
+            let by_state = matches!(self.arrangement, Arrangement::States | Arrangement::Sequential);
+            let is = |slot: &DraftedSlot| slot.position == position && (!by_state || slot.tau == first + copy as u32);
+            verify.slots.iter().position(is)
+        };
+        let (rows, judged): (Vec<u32>, Vec<usize>) =
+            pass.read.iter().zip(&read).filter_map(|(&row, slot)| Some((row, judges(slot)?))).unzip();
+        pass.read = rows;
+        verify.read = judged;
+        verify.kept = if self.arrangement == Arrangement::States { kept } else { self.grid.block };
+        let scans = self.scans(&verify);
+        let fed = pass.rows() - (self.grid.block - self.cached);
+        let rows: Counts = self.grid.kept_rows(self.cached, self.grid.block).and(PassKind::Verify, fed);
+        self.pending = Some(Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Verify, rows });
+        self.under_way = UnderWay::Verify(verify);
+    }
+
+    /// The rule of each row goes by the canvas before its slot's step.
+    fn scans(&mut self, verify: &Verify) -> Vec<Scan> {
+        let mut scans = Vec::with_capacity(verify.read.len());
+        for (read, &index) in verify.read.iter().enumerate() {
+            let mut canvas = self.grid.canvas.clone();
+            for slot in verify.slots.iter().filter(|slot| slot.tau < verify.slots[index].tau) {
+                canvas[slot.position] = slot.token;
+            }
+            self.rules.update(&canvas);
+            scans.push(Scan { read, guide: None, rule: self.rules.at(verify.slots[index].position) });
+        }
+        scans
+    }
+
+    /// Collects what the target says of the slots that a pass judged.
+    fn collect(&mut self, verify: &mut Verify, answer: &Answer) -> Result<()> {
+        let rows = match self.by_probability {
+            true => answer.rows(&(0..verify.read.len()).collect::<Vec<_>>())?,
+            false => vec![Vec::new(); verify.read.len()],
+        };
+        let rules = self.scans(verify);
+        for (((&index, stat), row), scan) in verify.read.iter().zip(&answer.stats).zip(rows).zip(rules) {
+            let p = match self.by_probability {
+                true => distribution(&scan.rule, row).map_err(|reason| no_token(reason, scan.rule.position))?,
+                false => Vec::new(),
+            };
+            verify.found[index] = Some((*stat, p));
+        }
+        Ok(())
+    }
+
+    /// Judges the slots step by step, up to the first with a rejection. Slots of one step are judged each on its own.
+    fn judge(&mut self, verify: &Verify) -> Vec<Revealed> {
+        let mut revealed: Vec<Revealed> = Vec::new();
+        let mut rejected = None;
+        for (slot, found) in verify.slots.iter().zip(&verify.found) {
+            let Some((stat, p)) = found.as_ref().filter(|_| rejected.is_none_or(|tau| slot.tau == tau)) else { break };
+            let position = slot.position as u32;
+            let uniform = |purpose| Stream::new(self.seed, purpose, self.round, position).uniform();
+            let verdict = match self.by_probability {
+                true => rejection(slot.token, p, &slot.q, uniform(Purpose::Accept), uniform(Purpose::Residual)),
+                false => greedy(slot.token, stat.token),
+            };
+            let (token, how) = match verdict {
+                Verdict::Accepted => (slot.token, How::Accepted),
+                Verdict::Replaced(token) => (token, How::Corrected),
+            };
+            if how == How::Corrected {
+                rejected = Some(slot.tau);
+            }
+            let probability = p.get(token as usize).copied().unwrap_or(stat.probability);
+            revealed.push(Revealed { position: slot.position, stat: RowStat { token, probability, ..*stat }, how });
+        }
+        let of = |how| revealed.iter().filter(|slot| slot.how == how).count();
+        self.tally.round(verify.slots.len(), of(How::Accepted), of(How::Corrected));
+        self.cached = if rejected.is_none() { verify.kept } else { self.grid.block };
+        self.step += verify.slots.get(revealed.len() - 1).map_or(0, |slot| slot.tau as usize);
+        revealed
+    }
+
+    fn reveal(&mut self, revealed: &[Revealed]) {
+        for slot in revealed {
+            self.grid.canvas[slot.position] = slot.stat.token;
+        }
+        if self.grid.advance() {
+            self.step = 0;
+        }
+        self.begin_round();
+    }
+}
+
+/// Whether a state is one before a step of the draft.
+fn drafts_follow(copy: &Copy, drafted: &Drafted, mask_token_id: u32) -> bool {
+    copy.tokens.iter().zip(&drafted.tau).any(|(&id, &tau)| id == mask_token_id && tau != UNDRAFTED)
+}
+
+impl Decoder for SimSdDecoder {
+    fn draft_caches(&self) -> usize {
+        1
+    }
+
+    fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    fn next_rows(&self) -> usize {
+        self.pending.as_ref().map_or(0, |wish| wish.pass.rows())
+    }
+
+    fn next(&mut self) -> Result<Vec<Wish>> {
+        Ok(self.pending.take().into_iter().collect())
+    }
+
+    fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
+        let Some(answer) = answers.first() else { return Ok(Vec::new()) };
+        match std::mem::replace(&mut self.under_way, UnderWay::Draft) {
+            UnderWay::Prefill(cached) => self.cached = cached,
+            UnderWay::Draft => self.drafter.take(answer)?,
+            UnderWay::Plain(read) => {
+                self.cached = self.grid.block;
+                let slots: Vec<_> = read.into_iter().zip(answer.stats.iter().copied()).collect();
+                let chosen = self.rule.choose(&slots, self.step);
+                let revealed: Vec<_> =
+                    chosen.into_iter().map(|(i, how)| Revealed { position: slots[i].0, stat: slots[i].1, how }).collect();
+                self.step += 1;
+                self.reveal(&revealed);
+                return Ok(revealed);
+            }
+            UnderWay::Verify(mut verify) => {
+                self.cached = self.grid.block;
+                self.collect(&mut verify, answer)?;
+                if !verify.rest.is_empty() {
+                    self.one_state(verify);
+                    return Ok(Vec::new());
+                }
+                let revealed = self.judge(&verify);
+                self.reveal(&revealed);
+                return Ok(revealed);
+            }
+        }
+        self.prepare();
+        Ok(Vec::new())
+    }
+
+    fn canvas(&self) -> &[u32] {
+        &self.grid.canvas
+    }
+
+    fn committed(&self) -> usize {
+        self.grid.block
+    }
+
+    fn finished(&self) -> bool {
+        self.grid.finished()
+    }
+}

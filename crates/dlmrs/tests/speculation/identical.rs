@@ -1,0 +1,130 @@
+//! Whatever is guessed, the tokens are those of the target alone, and it never takes more passes.
+
+use std::sync::{Arc, OnceLock};
+
+use dlmrs::decode::{Acceptance, BlockDiffusion, Decoding, Fallback, Lookahead, SimSD, Strategy, VerifyLayout};
+use dlmrs::{Llm, SamplingParams};
+use proptest::prelude::*;
+use proptest::strategy::Strategy as Any;
+
+use crate::common::{Garble, MASK, drive, golden, task};
+
+const RULES: [Strategy; 5] =
+    [Strategy::Sequential, Strategy::LowConfidenceStatic, Strategy::LowConfidenceDynamic, Strategy::EntropyBounded, Strategy::Margin];
+
+fn models() -> &'static [Arc<Llm>] {
+    static MODELS: OnceLock<Vec<Arc<Llm>>> = OnceLock::new();
+    MODELS.get_or_init(|| ["sdar", "sdar_tied", "sdar_onelayer"].map(golden).into())
+}
+
+fn rule() -> impl Any<Value = BlockDiffusion> {
+    (1usize..9, 1usize..10, 0usize..5, 0.01f32..0.6, 0.1f32..9.0).prop_map(|(length, steps, strategy, threshold, bound)| BlockDiffusion {
+        block_length: Some(length),
+        steps: Some(steps),
+        strategy: RULES[strategy],
+        threshold: (RULES[strategy] == Strategy::LowConfidenceDynamic).then_some(threshold),
+        entropy_bound: (RULES[strategy] == Strategy::EntropyBounded).then_some(bound),
+    })
+}
+
+fn params() -> impl Any<Value = SamplingParams> {
+    (
+        prop_oneof![Just(0.0f32), Just(0.7), Just(1.5)],
+        prop_oneof![3 => Just(0usize), 1 => Just(5)],
+        prop_oneof![3 => Just(1.0f32), 1 => Just(1.4)],
+        1usize..20,
+    )
+        .prop_map(|(temperature, top_k, repetition_penalty, max_tokens)| SamplingParams {
+            max_tokens,
+            temperature,
+            top_k,
+            repetition_penalty,
+            ignore_eos: true,
+            ..SamplingParams::default()
+        })
+}
+
+fn prompt() -> impl Any<Value = Vec<u32>> {
+    proptest::collection::vec(prop_oneof![9 => 0u32..300, 1 => Just(MASK)], 1..20)
+}
+
+fn simsd() -> impl Any<Value = SimSD> {
+    let gamma = (1usize..9, any::<bool>());
+    let rest = (proptest::option::of(1usize..4), any::<bool>(), proptest::option::of(1usize..60), any::<bool>(), any::<bool>());
+    (rule(), gamma, 1usize..4, rest).prop_map(
+        |(block, (gamma, limited), blocks, (draft_steps, own_guesses, max_rows, target, sequential))| {
+            let length = block.block_length.unwrap_or(1);
+            SimSD {
+                block,
+                gamma: limited.then_some(gamma.min(length)),
+                blocks: if sequential { 1 } else { blocks },
+                draft_steps,
+                own_guesses,
+                max_rows: max_rows.filter(|_| !sequential),
+                alternatives: target,
+                layout: if sequential { VerifyLayout::Sequential } else { VerifyLayout::States },
+                accept: Acceptance::Identical,
+                fallback: if target { Fallback::Target } else { Fallback::Draft },
+                ..SimSD::default()
+            }
+        },
+    )
+}
+
+fn alone(block: &BlockDiffusion) -> Decoding {
+    Decoding::Block(block.clone())
+}
+
+const QUIET: Garble = Garble { percent: 0, seed: 0 };
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn with_a_draft(
+        model in 0usize..3, settings in simsd(), prompt in prompt(), params in params(), seed in 0u64..100, percent in prop_oneof![Just(0u64), 5u64..40]
+    ) {
+        let llm = &models()[model];
+        let task = || task(prompt.clone(), params.clone(), seed);
+        let wanted = drive(llm, &alone(&settings.block), task(), QUIET);
+        let sequential = settings.layout == VerifyLayout::Sequential;
+        let found = drive(llm, &Decoding::SimSD(settings), task(), Garble { percent, seed });
+        prop_assert_eq!(&found.canvas, &wanted.canvas);
+        prop_assert!(sequential || found.passes <= wanted.passes, "{} passes, {} alone", found.passes, wanted.passes);
+    }
+
+    #[test]
+    fn with_own_guesses(
+        model in 0usize..3, block in rule(), blocks in 1usize..5, probes in 0usize..4, max_rows in proptest::option::of(1usize..80),
+        prompt in prompt(), params in params(), seed in 0u64..100
+    ) {
+        let llm = &models()[model];
+        let task = || task(prompt.clone(), params.clone(), seed);
+        let wanted = drive(llm, &alone(&block), task(), QUIET);
+        let settings = Lookahead { block, blocks, probes, alternatives: seed % 2 == 0, max_rows };
+        let found = drive(llm, &Decoding::Lookahead(settings), task(), QUIET);
+        prop_assert_eq!(&found.canvas, &wanted.canvas);
+        prop_assert!(found.passes <= wanted.passes, "{} passes, {} alone", found.passes, wanted.passes);
+    }
+}
+
+/// A draft that is the target itself is accepted whole: one pass a block, and nothing wasted.
+#[test]
+fn a_perfect_draft_takes_one_pass_a_block() {
+    let llm = golden("sdar");
+    for strategy in RULES {
+        for (temperature, length) in [(0.0, 4), (0.9, 4), (0.0, 8)] {
+            let block = BlockDiffusion { block_length: Some(length), strategy, ..BlockDiffusion::default() };
+            let params = SamplingParams { max_tokens: 24, temperature, ignore_eos: true, ..SamplingParams::default() };
+            let task = || task(vec![5, 6, 7, 8, 9, 10, 11, 12], params.clone(), 3);
+            let settings = SimSD { block: block.clone(), own_guesses: false, ..SimSD::default() };
+            let run = drive(&llm, &Decoding::SimSD(settings.clone()), task(), QUIET);
+            assert_eq!(run.canvas, drive(&llm, &alone(&block), task(), QUIET).canvas);
+            let tally = run.decoder.tally();
+            assert_eq!((run.passes, tally.rounds), (24 / length, 24 / length), "{strategy:?}");
+            assert_eq!((tally.drafted, tally.accepted, tally.corrections, tally.wasted), (24, 24, 0, 0));
+            let several = SimSD { blocks: 3, ..settings };
+            assert_eq!(drive(&llm, &Decoding::SimSD(several), task(), QUIET).passes, (24 / length).div_ceil(3), "{strategy:?}");
+        }
+    }
+}
