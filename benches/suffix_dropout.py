@@ -49,16 +49,17 @@ def settings() -> dict[str, dlmrs.Canvas]:
     }
 
 
-def long(llm: dlmrs.LLM, lengths: list[int], count: int) -> None:
+def long(llm: dlmrs.LLM, lengths: list[int], count: int, skip: list[str]) -> None:
     """Every setting answers the same problems in turn; vanilla only the first, since it takes as many passes for each."""
+    chosen = {name: canvas for name, canvas in settings().items() if name not in skip}
     for length in lengths:
-        runs = {name: Run(name) for name in settings()}
+        runs = {name: Run(name) for name in chosen}
         for number, problem in enumerate(problems(count)):
-            for name, decoding in settings().items():
+            for name, decoding in chosen.items():
                 if number and name == "vanilla":
                     continue
                 runs[name].add(ask(llm, problem, length, decoding, seed=number), problem)
-        base = runs["vanilla"]
+        base = next(iter(runs.values()))
         rows = []
         for name, run in runs.items():
             rows.append(
@@ -82,6 +83,7 @@ def long(llm: dlmrs.LLM, lengths: list[int], count: int) -> None:
         for last in ("prefix", "dual"):
             steps = ["vanilla", "vanilla, early end", "dropout, early end", "parallel, dropout, early end", f"parallel, {last}, dropout, early end"]
             names = ["early end", "dropout", "parallel", f"{last} cache"]
+            steps, names = steps[len(skip) :], names[len(skip) :]
             for what, costs in (("seconds", [runs[step].latency for step in steps]), ("rows", [runs[step].mean(runs[step].rows) for step in steps])):
                 factors = [a / b for a, b in zip(costs, costs[1:])]
                 told = " x ".join(f"{factor:.2f} ({name})" for factor, name in zip(factors, names))
@@ -231,6 +233,7 @@ def plot(path: str, bars: list[tuple[int, int, float]]) -> None:
 
 def main() -> None:
     options_of = parser(__doc__, PARTS)
+    options_of.add_argument("--without-vanilla", action="store_true", help="of the part long: leave out the run that decides the whole canvas slot by slot")
     options_of.add_argument("--slow", type=int, help="of the part accuracy: problems where one token is decided a pass (default: half of --problems)")
     options = options_of.parse_args()
     llm = dlmrs.LLM("tiny-llada", threads=options.threads)
@@ -238,7 +241,7 @@ def main() -> None:
     quick = options.quick
     count = options.problems or (2 if quick else 200)
     if "long" in options.part:
-        long(llm, options.lengths or ([64] if quick else [128, 256, 512, 1024]), options.problems or (1 if quick else 8))
+        long(llm, options.lengths or ([64] if quick else [128, 256, 512, 1024]), options.problems or (1 if quick else 8), ["vanilla"] if options.without_vanilla else [])
     if "forced" in options.part:
         forced(llm, 64 if quick else (options.lengths or [256])[0], 1 if quick else 3)
     if "accuracy" in options.part:
