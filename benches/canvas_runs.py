@@ -63,6 +63,8 @@ class Run:
     flexible: int = 0
     texts: list[str] = field(default_factory=list)
     tokens_of: list[list[int]] = field(default_factory=list)
+    seconds_of: list[float] = field(default_factory=list)
+    rows_of: list[int] = field(default_factory=list)
 
     def add(self, output: dlmrs.Output, problem: Problem) -> None:
         stats = output.stats
@@ -78,6 +80,8 @@ class Run:
         self.flexible += flexible(output.text, problem)
         self.texts.append(output.text)
         self.tokens_of.append(output.token_ids)
+        self.seconds_of.append(stats.total_seconds)
+        self.rows_of.append(sum(stats.rows.values()))
 
     def mean(self, total: float) -> float:
         return total / max(self.problems, 1)
@@ -89,6 +93,12 @@ class Run:
     @property
     def mean_kept(self) -> float:
         return self.kept / max(self.blocks, 1)
+
+
+def quotient(one: list[float] | list[int], other: list[float] | list[int]) -> float:
+    """Of two settings' costs, over the problems that both answered; they answered them in turn."""
+    both = min(len(one), len(other))
+    return sum(one[:both]) / sum(other[:both])
 
 
 def ask(llm: dlmrs.LLM, problem: Problem, length: int, decoding: dlmrs.Canvas, seed: int = 0) -> dlmrs.Output:
@@ -165,7 +175,7 @@ def parser(description: str | None, parts: list[str]) -> argparse.ArgumentParser
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="the smallest run that shows whether everything works")
     parser.add_argument("--part", choices=parts, nargs="+", default=parts, help="which tables (default: all)")
-    parser.add_argument("--problems", type=int, help="how many problems are asked (default: 200)")
+    parser.add_argument("--problems", type=int, help="how many problems are asked (default: 200; in the part long 8)")
     parser.add_argument("--lengths", type=int, nargs="+", help="lengths of the canvas behind the prompt")
     parser.add_argument("--threads", type=int, help="default: as many as the process may use")
     return parser

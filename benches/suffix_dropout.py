@@ -11,8 +11,10 @@ Parts: long (latency, tokens/s, passes, rows and kept masks by length), forced (
 
 from __future__ import annotations
 
+import math
+
 import dlmrs
-from canvas_runs import Problem, Run, ask, machine, measure, parser, problems, share, table
+from canvas_runs import Problem, Run, ask, machine, measure, parser, problems, quotient, share, table
 
 BLOCK = 32
 DROPOUT = dlmrs.SuffixDropout()
@@ -47,16 +49,17 @@ def settings() -> dict[str, dlmrs.Canvas]:
     }
 
 
-def long(llm: dlmrs.LLM, lengths: list[int], most: int, seconds: float) -> None:
-    """Every setting answers the same problems in turn, but for those whose time is up: n says how many it answered."""
+def long(llm: dlmrs.LLM, lengths: list[int], count: int, skip: list[str]) -> None:
+    """Every setting answers the same problems in turn; vanilla only the first, since it takes as many passes for each."""
+    chosen = {name: canvas for name, canvas in settings().items() if name not in skip}
     for length in lengths:
-        runs = {name: Run(name) for name in settings()}
-        for number, problem in enumerate(problems(most)):
-            for name, decoding in settings().items():
-                if number and runs[name].seconds > seconds:
+        runs = {name: Run(name) for name in chosen}
+        for number, problem in enumerate(problems(count)):
+            for name, decoding in chosen.items():
+                if number and name == "vanilla":
                     continue
                 runs[name].add(ask(llm, problem, length, decoding, seed=number), problem)
-        base = runs["vanilla"].latency
+        base = next(iter(runs.values()))
         rows = []
         for name, run in runs.items():
             rows.append(
@@ -64,7 +67,8 @@ def long(llm: dlmrs.LLM, lengths: list[int], most: int, seconds: float) -> None:
                     name,
                     str(run.problems),
                     f"{run.latency:.3f}",
-                    f"{base / run.latency:.2f}",
+                    f"{base.latency / run.latency:.2f}",
+                    f"{base.mean(base.rows) / run.mean(run.rows):.2f}",
                     f"{run.tokens / run.seconds:.1f}",
                     f"{run.mean(run.tokens):.1f}",
                     f"{run.mean(run.refreshes):.1f} + {run.mean(run.passes - run.refreshes):.1f}",
@@ -74,14 +78,16 @@ def long(llm: dlmrs.LLM, lengths: list[int], most: int, seconds: float) -> None:
                 ]
             )
         print(f"{length} slots\n")
-        head = ["setting", "n", "s", "speed-up", "tokens/s", "tokens", "passes (refresh + other)", "rows", "blocks", "kept"]
+        head = ["setting", "n", "s", "speed-up", "fewer rows", "tokens/s", "tokens", "passes (refresh + other)", "rows", "blocks", "kept"]
         table(head, rows)
         for last in ("prefix", "dual"):
             steps = ["vanilla", "vanilla, early end", "dropout, early end", "parallel, dropout, early end", f"parallel, {last}, dropout, early end"]
-            factors = [runs[a].latency / runs[b].latency for a, b in zip(steps, steps[1:])]
             names = ["early end", "dropout", "parallel", f"{last} cache"]
-            told = " x ".join(f"{factor:.2f} ({name})" for factor, name in zip(factors, names))
-            print(f"{told} = {base / runs[steps[-1]].latency:.2f}\n", flush=True)
+            steps, names = steps[len(skip) :], names[len(skip) :]
+            for what, costs in (("seconds", [runs[step].latency for step in steps]), ("rows", [runs[step].mean(runs[step].rows) for step in steps])):
+                factors = [a / b for a, b in zip(costs, costs[1:])]
+                told = " x ".join(f"{factor:.2f} ({name})" for factor, name in zip(factors, names))
+                print(f"{what}: {told} = {costs[0] / costs[-1]:.2f}\n", flush=True)
 
 
 def forced(llm: dlmrs.LLM, length: int, count: int) -> None:
@@ -98,7 +104,7 @@ def forced(llm: dlmrs.LLM, length: int, count: int) -> None:
     runs = measure(llm, built, problems(count), length)
     base = runs["vanilla"]
     rows = [
-        [name, str(run.problems), f"{run.latency:.2f}", f"{base.latency / run.latency:.2f}", f"{base.rows / run.rows:.2f}", f"{run.mean(run.passes):.0f}", f"{run.mean(run.rows):.0f}"]
+        [name, str(run.problems), f"{run.latency:.2f}", f"{quotient(base.seconds_of, run.seconds_of):.2f}", f"{quotient(base.rows_of, run.rows_of):.2f}", f"{run.mean(run.passes):.0f}", f"{run.mean(run.rows):.0f}"]
         for name, run in runs.items()
     ]
     print(f"{length} slots, one token a pass, to the end\n")
@@ -204,8 +210,6 @@ def attention(llm: dlmrs.LLM, length: int, count: int, judged: int, svg: str | N
 
 def plot(path: str, bars: list[tuple[int, int, float]]) -> None:
     """Bars on a logarithmic scale: what a single mask gets, by distance."""
-    import math
-
     top, bottom = math.ceil(math.log10(max(share for *_, share in bars))), math.floor(math.log10(min(share for *_, share in bars)))
     width, height, left = 52, 220, 70
     y = lambda share: 20 + height * (top - math.log10(share)) / (top - bottom)  # noqa: E731
@@ -229,7 +233,7 @@ def plot(path: str, bars: list[tuple[int, int, float]]) -> None:
 
 def main() -> None:
     options_of = parser(__doc__, PARTS)
-    options_of.add_argument("--seconds", type=float, default=10, help="of the part long: a setting that took so long at one length gets no new problem (%(default)s)")
+    options_of.add_argument("--without-vanilla", action="store_true", help="of the part long: leave out the run that decides the whole canvas slot by slot")
     options_of.add_argument("--slow", type=int, help="of the part accuracy: problems where one token is decided a pass (default: half of --problems)")
     options = options_of.parse_args()
     llm = dlmrs.LLM("tiny-llada", threads=options.threads)
@@ -237,7 +241,7 @@ def main() -> None:
     quick = options.quick
     count = options.problems or (2 if quick else 200)
     if "long" in options.part:
-        long(llm, options.lengths or ([64] if quick else [128, 256, 512, 1024]), 1 if quick else count, options.seconds)
+        long(llm, options.lengths or ([64] if quick else [128, 256, 512, 1024]), options.problems or (1 if quick else 8), ["vanilla"] if options.without_vanilla else [])
     if "forced" in options.part:
         forced(llm, 64 if quick else (options.lengths or [256])[0], 1 if quick else 3)
     if "accuracy" in options.part:

@@ -158,6 +158,18 @@ impl CanvasDecoder {
         }
     }
 
+    /// Decides what the rule, or the shift, chooses of what was read.
+    fn decide(&mut self, stats: &[RowStat]) -> Vec<Revealed> {
+        let revealed = match self.unconditional {
+            true => choose::revealed(choose::all(self.reading.len()), &self.reading, stats),
+            false => self.chooser.choose(&self.reading, stats),
+        };
+        for slot in &revealed {
+            self.canvas[slot.position] = slot.stat.token;
+        }
+        revealed
+    }
+
     /// Leaves the canvas where the finished block has a stop id anywhere: the rest is filled with it.
     fn stop_compat(&mut self) {
         let answer = self.blocks[self.block].start.max(self.prompt)..self.blocks[self.block].end;
@@ -253,19 +265,5 @@ impl Decoder for CanvasDecoder {
     fn kept_suffix(&self) -> &[Vec<u32>] {
         let waiting = !self.finished() && self.feed.is_first();
         &self.kept[..self.kept.len() - usize::from(waiting)]
-    }
-}
-
-impl CanvasDecoder {
-    /// Decides what the rule, or the shift, chooses of what was read.
-    fn decide(&mut self, stats: &[RowStat]) -> Vec<Revealed> {
-        let revealed = match self.unconditional {
-            true => choose::revealed(choose::all(self.reading.len()), &self.reading, stats),
-            false => self.chooser.choose(&self.reading, stats),
-        };
-        for slot in &revealed {
-            self.canvas[slot.position] = slot.stat.token;
-        }
-        revealed
     }
 }

@@ -126,10 +126,7 @@ impl Active {
         let masked = canvas[self.decided..].iter().position(|&id| id == self.mask_token_id);
         self.decided = masked.map_or(canvas.len(), |n| self.decided + n);
         let from = self.prompt.len();
-        let watched = self.decided.min(self.decoder.watched());
-        if watched > from {
-            self.watch.follow(&canvas[from..watched.min(from + self.max_tokens)]);
-        }
+        self.follow(self.decided.min(self.decoder.watched()));
         let committed = self.decoder.committed().min(self.decided);
         if committed > from && self.watch.stopped().is_none() && !self.decoder.finished() {
             let (token_ids, text) = self.watch.take(committed - from, false);
@@ -140,8 +137,19 @@ impl Active {
         Ok(())
     }
 
+    /// Looks for the end of the text before this place of the canvas.
+    fn follow(&mut self, to: usize) {
+        let from = self.prompt.len();
+        if to > from {
+            self.watch.follow(&self.decoder.canvas()[from..to.min(from + self.max_tokens)]);
+        }
+    }
+
     /// Reports the rest and the result.
     pub(super) fn finish(&mut self, reason: FinishReason, events: &mut Vec<Event>) {
+        if reason == FinishReason::Cancelled {
+            self.follow(self.decided); // what was decided counts, though the decoder would have looked at it later
+        }
         self.watch.close();
         let (token_ids, text) = self.watch.take(usize::MAX, true);
         if !token_ids.is_empty() || !text.is_empty() {

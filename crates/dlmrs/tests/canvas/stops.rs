@@ -97,3 +97,24 @@ fn streams_add_up() {
         }
     }
 }
+
+/// A request that is cancelled gives what was decided, whenever it would have been looked at.
+#[test]
+fn cancelled_requests_keep_what_was_decided() {
+    let llm = bundled();
+    for early_stop in [EarlyStop::Strict, EarlyStop::Compat, EarlyStop::Off] {
+        let mut engine = llm.engine();
+        let mut asked = ask(&llm, QUESTIONS[0], Canvas { early_stop, max_reveals: Some(4), ..Canvas::default() });
+        asked.decoding = asked.decoding.map(|decoding| match decoding {
+            Decoding::Canvas(canvas) => Decoding::Canvas(Canvas { block_length: Some(4), threshold: Some(0.0), ..canvas }),
+            other => other,
+        });
+        let id = engine.submit(asked).unwrap();
+        engine.step().unwrap();
+        engine.step().unwrap();
+        assert!(engine.cancel(id));
+        let Some(Event::Finished { output, .. }) = engine.step().unwrap().pop() else { panic!("the last event") };
+        assert_eq!((output.finish_reason, output.token_ids.len()), (FinishReason::Cancelled, 8), "{early_stop:?}");
+        assert_eq!(output.stats.blocks, 2);
+    }
+}
