@@ -103,7 +103,8 @@ class Lookahead:
         probes: Further blocks, all masked, that ride along so that there is something to guess from, 0 to 64.
         alternatives: Beside each guessed step its runner-up, for slots that are decided in another order than guessed:
             more rows, fewer passes.
-        max_rows: Rows of guessed states and probes in a pass at most; ``"off"``: no limit.
+        max_rows: Rows of guessed states and probes in a pass at most; ``"off"``: no limit; ``"auto"``: as many as have
+            paid by the time that passes took, which changes passes and no token.
     """
 
     block_length: int | None = None
@@ -116,7 +117,7 @@ class Lookahead:
     blocks: int = 2
     probes: int = 1
     alternatives: bool = True
-    max_rows: int | Literal["off"] = "off"
+    max_rows: int | Literal["off", "auto"] = "off"
 
     def __post_init__(self) -> None:
         check_decoding(self)
@@ -139,14 +140,16 @@ class SimSD:
         threshold: As in :class:`BlockDiffusion`.
         entropy_bound: As in :class:`BlockDiffusion`.
         gamma: Slots of a block that a round drafts at most, 1 to B; slots that one step reveals together are never
-            parted, so the last step may go beyond. None: B.
+            parted, so the last step may go beyond. None: B. ``"auto"`` (with ``identical`` only): as many as have paid by
+            the time that passes took, none where drafting does not pay.
         blocks: Blocks that a round drafts and a pass may confirm, 1 to 64; above 1 with ``states`` and ``identical`` only.
         draft_steps: Passes of the draft model a block at most; the rest of its chain is guessed from the last. With
             ``identical`` only. None: as many as it takes.
         own_guesses: Adds the target's own guesses, as :class:`Lookahead` has them; with ``states`` and ``identical``,
             ignored elsewhere.
         alternatives: As in :class:`Lookahead`; with ``states`` and ``identical``, ignored elsewhere.
-        max_rows: Rows of guessed states in a pass at most, with ``states`` and ``identical``; ``"off"``: no limit.
+        max_rows: Rows of guessed states in a pass at most, with ``states`` and ``identical``; ``"off"``: no limit;
+            ``"auto"``: as in :class:`Lookahead`.
         layout: The target's pass: the block in every drafted state (``states``), a data and a mask row for each slot
             (``paired``, the paper's), a third row so that no row learns of later drafts (``no_leak``), or one pass a
             state (``sequential``, slow).
@@ -167,12 +170,12 @@ class SimSD:
     )
     threshold: float | None = None
     entropy_bound: float | None = None
-    gamma: int | None = None
+    gamma: int | Literal["auto"] | None = None
     blocks: int = 1
     draft_steps: int | None = None
     own_guesses: bool = True
     alternatives: bool = True
-    max_rows: int | Literal["off"] = "off"
+    max_rows: int | Literal["off", "auto"] = "off"
     layout: Literal["states", "paired", "no_leak", "sequential"] = "states"
     accept: Literal["identical", "greedy", "rejection"] = "identical"
     align_positions: bool = True

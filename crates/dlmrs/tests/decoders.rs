@@ -50,7 +50,7 @@ fn finish(decoder: &mut dyn Decoder) -> Vec<Wish> {
             cached = wish.pass.kept_len();
         }
         let stats = |wish: &Wish| wish.scans.iter().map(|scan| stat(scan.rule.position, history.len())).collect();
-        let answers: Vec<Answer> = wishes.iter().map(|wish| Answer { stats: stats(wish), full: None }).collect();
+        let answers: Vec<Answer> = wishes.iter().map(|wish| Answer { stats: stats(wish), full: None, took: None }).collect();
         let revealed = decoder.take(&answers).unwrap();
         let scanned: usize = wishes.iter().map(|w| w.scans.len()).sum();
         assert!(scanned == 0 || !revealed.is_empty(), "a pass that reads decides something");
@@ -151,7 +151,7 @@ fn guidance_hides_what_was_given_and_only_that() {
     assert_eq!(first[1].pass.tokens, [MASK; 5]);
     assert!(first[1].scans.is_empty() && first[0].scans[0].guide == Some((1, 0, 1.0)));
     let stats = first[0].scans.iter().map(|s| stat(s.rule.position, 0)).collect();
-    let answers = [Answer { stats, full: None }, Answer::default()];
+    let answers = [Answer { stats, full: None, took: None }, Answer::default()];
     let revealed = decoder.take(&answers).unwrap();
     let second = decoder.next().unwrap();
     assert_eq!(second[1].pass.tokens[revealed[0].position], revealed[0].stat.token, "what was decided is shown to both");

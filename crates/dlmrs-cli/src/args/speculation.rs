@@ -1,7 +1,7 @@
 //! Options about speculation: the same text in fewer passes, or nearly the same.
 
 use clap::Args;
-use dlmrs::decode::estimator;
+use dlmrs::decode::{Amount, estimator};
 use dlmrs::speculate::route::{Policy, Score};
 use dlmrs::{BlockDiffusion, Decoding, Lookahead, S2D2, SimSD};
 
@@ -25,12 +25,12 @@ pub(crate) struct SpeculationArgs {
     /// lookahead and simsd: guesses without the runner-up beside each step: fewer rows, more passes
     #[arg(long)]
     no_alternatives: bool,
-    /// lookahead and simsd: rows of guesses in a pass at most [default: no limit]
-    #[arg(long, value_name = "ROWS", allow_negative_numbers = true)]
-    max_rows: Option<usize>,
-    /// simsd: slots of a block that a round drafts at most [default: the whole block]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    gamma: Option<usize>,
+    /// lookahead and simsd: rows of guesses in a pass at most; auto goes by what rows cost [default: off, no limit]
+    #[arg(long, value_name = "ROWS", value_parser = amount)]
+    max_rows: Option<Amount>,
+    /// simsd: slots of a block that a round drafts at most; auto drafts what has paid [default: the whole block]
+    #[arg(long, value_name = "N", value_parser = amount)]
+    gamma: Option<Amount>,
     /// simsd: passes of the draft model a block at most; the rest is guessed from the last [default: all it takes]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     draft_steps: Option<usize>,
@@ -76,6 +76,11 @@ pub(crate) struct SpeculationArgs {
     /// s2d2 with a score: the penalty counts once for each draft above the threshold
     #[arg(long)]
     dynamic_score: bool,
+}
+
+/// A number, auto or off.
+fn amount(text: &str) -> Result<Amount, String> {
+    text.parse().map_err(|_| "a number, 'auto' or 'off' is needed".into())
 }
 
 /// The options of s2d2 that need a score.
@@ -165,7 +170,7 @@ impl SpeculationArgs {
             blocks: self.blocks.unwrap_or(own.blocks),
             probes: self.probes.unwrap_or(own.probes),
             alternatives: !self.no_alternatives,
-            max_rows: self.max_rows.or(own.max_rows),
+            max_rows: self.max_rows.unwrap_or(own.max_rows),
         }
     }
 
@@ -173,12 +178,12 @@ impl SpeculationArgs {
         let own = SimSD::default();
         Ok(SimSD {
             block,
-            gamma: self.gamma.or(own.gamma),
+            gamma: self.gamma.unwrap_or(own.gamma),
             blocks: self.blocks.unwrap_or(own.blocks),
             draft_steps: self.draft_steps.or(own.draft_steps),
             own_guesses: !self.no_own_guesses,
             alternatives: !self.no_alternatives,
-            max_rows: self.max_rows.or(own.max_rows),
+            max_rows: self.max_rows.unwrap_or(own.max_rows),
             layout: self.layout.as_deref().map(str::parse).transpose()?.unwrap_or(own.layout),
             accept: self.accept.as_deref().map(str::parse).transpose()?.unwrap_or(own.accept),
             align_positions: !self.unaligned,

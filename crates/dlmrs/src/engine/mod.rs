@@ -19,7 +19,7 @@ pub use service::{Canceller, Next, Service, Stream};
 pub use stats::{Stats, Work};
 pub use trace::Traced;
 
-use crate::decode::{Answer, FullRows, Role, Wish};
+use crate::decode::{Answer, FullRows, Role, Took, Wish};
 use crate::error::{Error, Result};
 use crate::llm::Llm;
 use crate::model::{Guide, Hidden, RowScan};
@@ -165,17 +165,23 @@ struct Turn<'a> {
 
 /// What was read of each model in one step; None where nothing was asked of it.
 struct Pair {
-    target: Option<Arc<Hidden>>,
-    draft: Option<Arc<Hidden>>,
+    target: Option<Read>,
+    draft: Option<Read>,
 }
 
 impl Pair {
-    fn of(&self, model: Role) -> Option<&Arc<Hidden>> {
+    fn of(&self, model: Role) -> Option<&Read> {
         match model {
             Role::Target => self.target.as_ref(),
             Role::Draft => self.draft.as_ref(),
         }
     }
+}
+
+/// The rows that were read in one forward, and what it took.
+struct Read {
+    hidden: Arc<Hidden>,
+    took: Took,
 }
 
 /// The rows of one wish.
@@ -191,7 +197,7 @@ impl FullRows for Rows {
 }
 
 /// One forward of one model for all that is asked of it.
-fn forward(llm: &Llm, turns: &mut [Turn<'_>], role: Role) -> Result<Option<Arc<Hidden>>> {
+fn forward(llm: &Llm, turns: &mut [Turn<'_>], role: Role) -> Result<Option<Read>> {
     let mut passes = Vec::new();
     for turn in turns.iter_mut() {
         let caches = match role {
@@ -216,16 +222,23 @@ fn forward(llm: &Llm, turns: &mut [Turn<'_>], role: Role) -> Result<Option<Arc<H
         Role::Draft => llm.draft_model(),
     };
     let model = model.ok_or_else(|| Error::input("wish", "asks for a draft model, but none was loaded"))?;
-    Ok(Some(Arc::new(model.forward(&mut passes)?)))
+    let begun = Instant::now();
+    let hidden = Arc::new(model.forward(&mut passes)?);
+    let took = Took { rows: passes.iter().map(|(pass, _)| pass.rows()).sum(), seconds: begun.elapsed().as_secs_f64() };
+    Ok(Some(Read { hidden, took }))
 }
 
 /// The answers of each turn, one for each of its wishes.
 fn scan(rows: &Pair, turns: &[Turn<'_>]) -> Vec<Result<Vec<Answer>>> {
     let mut answers: Vec<Result<Vec<Answer>>> = turns.iter().map(|turn| Ok(vec![Answer::default(); turn.wishes.len()])).collect();
-    for (role, hidden) in [Role::Target, Role::Draft].into_iter().filter_map(|role| Some((role, rows.of(role)?))) {
-        for ((turn, answers), found) in turns.iter().zip(&mut answers).zip(scan_role(hidden, turns, role)) {
+    for (role, read) in [Role::Target, Role::Draft].into_iter().filter_map(|role| Some((role, rows.of(role)?))) {
+        let begun = Instant::now();
+        let found = scan_role(&read.hidden, turns, role);
+        let took = Took { seconds: read.took.seconds + begun.elapsed().as_secs_f64(), ..read.took };
+        let read = Read { hidden: read.hidden.clone(), took };
+        for ((turn, answers), found) in turns.iter().zip(&mut answers).zip(found) {
             match (found, answers.as_mut()) {
-                (Ok(stats), Ok(answers)) => turn.hand_out(role, hidden, &stats, answers),
+                (Ok(stats), Ok(answers)) => turn.hand_out(role, &read, &stats, answers),
                 (Ok(_), Err(_)) => {}
                 (Err(error), _) => *answers = Err(error),
             }
@@ -268,11 +281,12 @@ impl Turn<'_> {
     }
 
     /// Gives each wish of one model what is its own.
-    fn hand_out(&self, role: Role, hidden: &Arc<Hidden>, mut stats: &[RowStat], answers: &mut [Answer]) {
+    fn hand_out(&self, role: Role, read: &Read, mut stats: &[RowStat], answers: &mut [Answer]) {
         for ((wish, &pass), answer) in self.wishes.iter().zip(&self.places).zip(answers).filter(|((wish, _), _)| wish.model == role) {
             let (own, after) = stats.split_at(wish.scans.len());
             stats = after;
-            *answer = Answer { stats: own.to_vec(), full: Some(Arc::new(Rows { hidden: hidden.clone(), pass })) };
+            let rows = Rows { hidden: read.hidden.clone(), pass };
+            *answer = Answer { stats: own.to_vec(), full: Some(Arc::new(rows)), took: Some(read.took) };
         }
     }
 }

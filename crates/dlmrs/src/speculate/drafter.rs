@@ -45,6 +45,8 @@ pub(crate) struct BlockChain {
 /// The state of the draft.
 pub(crate) struct Drafter {
     plan: DraftPlan,
+    /// Of this round.
+    gamma: usize,
     rules: Rules,
     rule: RevealRule,
     seed: u64,
@@ -71,6 +73,7 @@ impl Drafter {
     pub(crate) fn new(plan: DraftPlan, rules: Rules, rule: RevealRule, seed: u64, grid: &Grid) -> Self {
         Self {
             plan,
+            gamma: plan.gamma,
             rules,
             rule,
             seed,
@@ -91,7 +94,8 @@ impl Drafter {
     }
 
     /// Begins a round on the target's canvas, whose current block is in step `step`.
-    pub(crate) fn begin(&mut self, grid: &Grid, step: usize) {
+    pub(crate) fn begin(&mut self, grid: &Grid, step: usize, gamma: usize) {
+        self.gamma = gamma;
         let same = self.fed.iter().zip(&grid.canvas).take_while(|(a, b)| a == b).count();
         self.fed.truncate((same / self.length * self.length).min(grid.block));
         self.canvas.clone_from(&grid.canvas);
@@ -99,6 +103,11 @@ impl Drafter {
         self.chains.clear();
         self.slots.clear();
         self.enter(grid.block, step);
+    }
+
+    /// What it was made for.
+    pub(crate) fn plan(&self) -> DraftPlan {
+        self.plan
     }
 
     /// A round without a draft.
@@ -128,7 +137,7 @@ impl Drafter {
     fn settle(&mut self) {
         while let Some(block) = self.block {
             let open = self.canvas[block..block + self.length].contains(&self.mask_token_id);
-            if open && self.drafted < self.plan.gamma {
+            if open && self.drafted < self.gamma {
                 return;
             }
             let next = block + self.length;
@@ -218,8 +227,8 @@ impl Drafter {
         let mut rest = chain(tokens, block, self.mask_token_id, guess, &self.rule, self.step).unwrap_or_default();
         let within = |state: &Vec<u32>| drafted + before - masked(state);
         // Up to the first state with enough slots, as where each state takes a pass.
-        let enough = rest.states.iter().position(|state| within(state) >= self.plan.gamma).map_or(rest.states.len(), |i| i + 1);
-        rest.states.truncate(if drafted >= self.plan.gamma { 0 } else { enough });
+        let enough = rest.states.iter().position(|state| within(state) >= self.gamma).map_or(rest.states.len(), |i| i + 1);
+        rest.states.truncate(if drafted >= self.gamma { 0 } else { enough });
         rest.others.truncate(rest.states.len());
         self.drafted = rest.states.last().map_or(drafted, within);
         rest

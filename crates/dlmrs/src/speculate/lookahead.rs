@@ -4,12 +4,13 @@
 //! One state machine serves `Lookahead` (guesses from the model's own earlier rows) and `SimSD` with `states` and `identical` (a draft
 //! model's states, alone or together with those).
 
+use super::cost::Gauge;
 use super::drafter::Drafter;
 use super::guesses::{Chain, Guesses, chain};
 use super::layout::{Copy, Laid, Prefix, states};
 use super::walk::{Walk, walk};
 use crate::decode::rules::Rules;
-use crate::decode::{Answer, Counts, Decoder, Grid, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
+use crate::decode::{Amount, Answer, Counts, Decoder, Grid, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
 use crate::error::Result;
 use crate::pass::{Keep, Pass, Sees};
 use crate::sample::RowStat;
@@ -21,7 +22,7 @@ pub(crate) struct Sources {
     /// Further blocks, all masked, whose rows serve as guesses for later passes.
     pub(crate) probes: usize,
     /// Rows of copies in a pass at most; one copy is always fed.
-    pub(crate) max_rows: Option<usize>,
+    pub(crate) max_rows: Amount,
     /// Beside each guessed step its runner-up.
     pub(crate) alternatives: bool,
     /// One state a pass: the slow way, for comparison.
@@ -30,6 +31,8 @@ pub(crate) struct Sources {
     pub(crate) own: bool,
     /// The draft model.
     pub(crate) drafter: Option<Drafter>,
+    /// Draft as much as has paid.
+    pub(crate) auto_gamma: bool,
     /// Fewer masked slots than this in the current block are left to the target alone.
     pub(crate) draft_from: usize,
 }
@@ -46,6 +49,7 @@ pub(crate) struct LookaheadDecoder {
     cached: usize,
     guesses: Guesses,
     tally: Tally,
+    gauge: Gauge,
     /// The next pass, made as soon as it is known.
     pending: Option<Wish>,
     /// What the pass under way does.
@@ -81,6 +85,7 @@ impl LookaheadDecoder {
             cached: 0,
             guesses: Guesses::default(),
             tally: Tally::default(),
+            gauge: Gauge::default(),
             pending: None,
             under_way: UnderWay::Draft,
         };
@@ -93,9 +98,20 @@ impl LookaheadDecoder {
             return;
         }
         let masked = self.grid.masked(self.grid.block).len();
-        let drafts = masked >= self.sources.draft_from;
         if let Some(drafter) = &mut self.sources.drafter {
-            if drafts { drafter.begin(&self.grid, self.step) } else { drafter.pause() }
+            let plan = drafter.plan();
+            let gamma = match self.sources.auto_gamma {
+                // At a whole block, or where less cannot be told to pay, the plan's.
+                true => match self.gauge.gamma(masked, plan.steps, self.grid.length, self.grid.block - self.cached) {
+                    gamma if gamma < masked => gamma,
+                    _ => plan.gamma,
+                },
+                false => plan.gamma,
+            };
+            match gamma > 0 && masked >= self.sources.draft_from {
+                true => drafter.begin(&self.grid, self.step, gamma),
+                false => drafter.pause(),
+            }
         }
         self.prepare();
     }
@@ -194,8 +210,13 @@ impl LookaheadDecoder {
 
     /// Drops alternatives first, then the farthest block, then late states, until the rows fit.
     fn within_budget(&self, blocks: &mut Vec<Chain>) {
-        let most = self.sources.max_rows.map_or(usize::MAX, |rows| (rows / self.grid.length).max(1));
+        let length = self.grid.length;
         let mut copies: usize = blocks.iter().map(|guessed| guessed.states.len() + guessed.others.len()).sum();
+        let most = match self.sources.max_rows {
+            Amount::All => return,
+            Amount::AtMost(rows) => (rows / length).max(1),
+            Amount::Auto => self.gauge.states(copies, length, self.grid.block - self.cached),
+        };
         while copies > most {
             copies -= 1;
             if let Some(guessed) = blocks.iter_mut().rev().find(|guessed| !guessed.others.is_empty()) {
@@ -287,6 +308,8 @@ impl LookaheadDecoder {
         let Verify { copies, stats, .. } = verify;
         let walked = walk(&copies, self.grid.mask_token_id, |c| stats[c].clone(), &self.rule, self.step);
         self.count(&copies, &walked);
+        let corrected = walked.steps.last().is_some_and(|step| step.revealed.iter().any(|slot| slot.how == How::Corrected));
+        self.gauge.walked(walked.steps.iter().filter(|step| step.landed).count(), corrected);
         let revealed: Vec<Revealed> = walked.steps.iter().flat_map(|step| step.revealed.iter().copied()).collect();
         for slot in &revealed {
             self.grid.canvas[slot.position] = slot.stat.token;
@@ -344,6 +367,10 @@ impl Decoder for LookaheadDecoder {
 
     fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
         let Some(answer) = answers.first() else { return Ok(Vec::new()) };
+        if let Some(took) = answer.took {
+            let line = if matches!(self.under_way, UnderWay::Draft) { &mut self.gauge.draft } else { &mut self.gauge.target };
+            line.add(took.rows, took.seconds);
+        }
         match std::mem::replace(&mut self.under_way, UnderWay::Draft) {
             UnderWay::Prefill(cached) => self.cached = cached,
             UnderWay::Draft => {

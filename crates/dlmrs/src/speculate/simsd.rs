@@ -104,7 +104,7 @@ impl SimSdDecoder {
         }
         self.round += 1;
         match self.grid.masked(self.grid.block).len() >= self.draft_from {
-            true => self.drafter.begin(&self.grid, self.step),
+            true => self.drafter.begin(&self.grid, self.step, self.drafter.plan().gamma),
             false => self.drafter.pause(),
         }
         self.prepare();

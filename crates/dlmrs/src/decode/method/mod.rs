@@ -1,5 +1,6 @@
 //! The methods of decoding and their settings, with the papers' own names. None means the checkpoint's own way.
 
+mod amount;
 mod block;
 mod canvas;
 mod check;
@@ -8,6 +9,7 @@ mod s2d2;
 mod simsd;
 mod task;
 
+pub use amount::Amount;
 pub use block::{BlockDiffusion, Strategy};
 pub use canvas::{Canvas, DreamAlg, Remasking};
 pub(crate) use check::temperature;
