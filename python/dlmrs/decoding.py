@@ -160,7 +160,8 @@ class SimSD:
             good for.
         fallback: When fewer masked slots than ``gamma`` are left: draft them (``draft``), or the target alone goes on
             (``target``, the paper's).
-        overlap: Draft and target at the same time. Not in this version: True is refused.
+        overlap: The draft begins the next round while the target judges this one, on the assumption that everything is
+            accepted; both run at the same time. With ``states`` and ``identical``; it changes no token.
     """
 
     block_length: int | None = None

@@ -2,7 +2,7 @@
 
 use dlmrs::decode::{Acceptance, Amount, DreamAlg, Fallback, Remasking, Strategy, Variant, VerifyLayout, estimator};
 use dlmrs::speculate::route::{Policy, Score};
-use dlmrs::{BlockDiffusion, Canvas, Decoding, Error, Lookahead, S2D2, SimSD};
+use dlmrs::{BlockDiffusion, Canvas, Decoding, Lookahead, S2D2, SimSD};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -91,10 +91,6 @@ fn lookahead(decoding: &Bound<'_, PyAny>) -> Result<Lookahead> {
 
 fn simsd(decoding: &Bound<'_, PyAny>) -> Result<SimSD> {
     let (py, fields) = (decoding.py(), Fields(decoding));
-    if fields.read(intern!(py, "overlap"), value::flag)? {
-        let message = "is True, but draft and target take turns in this version; leave it out";
-        return Err(Error::input("overlap", message).into());
-    }
     Ok(SimSD {
         block: block_diffusion(decoding)?,
         gamma: fields
@@ -109,6 +105,7 @@ fn simsd(decoding: &Bound<'_, PyAny>) -> Result<SimSD> {
         accept: fields.read(intern!(py, "accept"), value::text)?.parse::<Acceptance>()?,
         align_positions: fields.read(intern!(py, "align_positions"), value::flag)?,
         fallback: fields.read(intern!(py, "fallback"), value::text)?.parse::<Fallback>()?,
+        overlap: fields.read(intern!(py, "overlap"), value::flag)?,
     })
 }
 

@@ -49,6 +49,9 @@ pub(crate) struct SpeculationArgs {
     /// simsd: what happens when fewer than --gamma slots are left: draft (default) or target
     #[arg(long, value_name = "NAME")]
     fallback: Option<String>,
+    /// simsd: the draft model begins the next round while the target judges this one
+    #[arg(long)]
+    overlap: bool,
     /// s2d2: what makes a draft stay: greedy (default), paper, exact
     #[arg(long, value_name = "NAME")]
     variant: Option<String>,
@@ -102,6 +105,7 @@ impl SpeculationArgs {
             ("--accept", self.accept.is_some()),
             ("--unaligned", self.unaligned),
             ("--fallback", self.fallback.is_some()),
+            ("--overlap", self.overlap),
             ("--variant", self.variant.is_some()),
             ("--block-cache", self.block_cache),
             ("--min-span", self.min_span.is_some()),
@@ -146,6 +150,7 @@ impl SpeculationArgs {
                     "--accept",
                     "--unaligned",
                     "--fallback",
+                    "--overlap",
                 ];
                 self.refuse(&allowed, "has no meaning for --method simsd; leave it out")?;
                 Ok(Decoding::SimSD(self.simsd(block)?))
@@ -188,6 +193,7 @@ impl SpeculationArgs {
             accept: self.accept.as_deref().map(str::parse).transpose()?.unwrap_or(own.accept),
             align_positions: !self.unaligned,
             fallback: self.fallback.as_deref().map(str::parse).transpose()?.unwrap_or(own.fallback),
+            overlap: self.overlap,
         })
     }
 

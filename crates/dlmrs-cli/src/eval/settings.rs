@@ -77,7 +77,7 @@ fn of_canvas(canvas: &Canvas) -> Map<String, Value> {
     with(Map::new(), settings)
 }
 
-fn of_simsd(simsd: &SimSD) -> [(&'static str, Value); 10] {
+fn of_simsd(simsd: &SimSD) -> [(&'static str, Value); 11] {
     [
         ("gamma", amount(simsd.gamma)),
         ("blocks", json!(simsd.blocks)),
@@ -88,6 +88,7 @@ fn of_simsd(simsd: &SimSD) -> [(&'static str, Value); 10] {
         ("layout", json!(simsd.layout.name())),
         ("accept", json!(simsd.accept.name())),
         ("align_positions", json!(simsd.align_positions)),
+        ("overlap", json!(simsd.overlap)),
         ("fallback", json!(simsd.fallback.name())),
     ]
 }

@@ -19,10 +19,12 @@ pub use service::{Canceller, Next, Service, Stream};
 pub use stats::{Stats, Work};
 pub use trace::Traced;
 
+use crate::cache::KvCache;
 use crate::decode::{Answer, FullRows, Role, Took, Wish};
 use crate::error::{Error, Result};
 use crate::llm::Llm;
-use crate::model::{Guide, Hidden, RowScan};
+use crate::model::{Guide, Hidden, Model, RowScan};
+use crate::pass::Pass;
 use crate::sample::RowStat;
 use request::Active;
 
@@ -131,7 +133,7 @@ impl Engine {
             }
         }
         let begun = Instant::now();
-        let rows = Pair { target: forward(&self.llm, &mut turns, Role::Target)?, draft: forward(&self.llm, &mut turns, Role::Draft)? };
+        let rows = forwards(&self.llm, &mut turns)?;
         let forward = begun.elapsed();
         let answers = scan(&rows, &turns);
         let scan = begun.elapsed() - forward;
@@ -196,32 +198,43 @@ impl FullRows for Rows {
     }
 }
 
-/// One forward of one model for all that is asked of it.
-fn forward(llm: &Llm, turns: &mut [Turn<'_>], role: Role) -> Result<Option<Read>> {
-    let mut passes = Vec::new();
+type Passes<'a> = Vec<(Pass, &'a mut KvCache)>;
+
+/// One forward of each model for all that is asked of it. If something is asked of both, they run at the same time.
+fn forwards(llm: &Llm, turns: &mut [Turn<'_>]) -> Result<Pair> {
+    let (mut target, mut draft) = (Passes::new(), Passes::new());
     for turn in turns.iter_mut() {
-        let caches = match role {
-            Role::Target => &mut turn.active.caches,
-            Role::Draft => &mut turn.active.draft_caches,
-        };
-        let mut caches: Vec<_> = caches.iter_mut().map(Some).collect();
-        turn.places.resize(turn.wishes.len(), 0);
-        for (wish, place) in turn.wishes.iter().zip(&mut turn.places).filter(|(wish, _)| wish.model == role) {
-            let cache = caches.get_mut(wish.cache).and_then(Option::take);
+        let Active { caches, draft_caches, .. } = &mut *turn.active;
+        let mut free: [Vec<Option<&mut KvCache>>; 2] = [caches.iter_mut().map(Some).collect(), draft_caches.iter_mut().map(Some).collect()];
+        for wish in &turn.wishes {
+            let passes = if wish.model == Role::Target { &mut target } else { &mut draft };
+            let cache = free[wish.model as usize].get_mut(wish.cache).and_then(Option::take);
             let cache =
                 cache.ok_or_else(|| Error::input("wish", format!("cache {} does not exist or is used twice in a forward", wish.cache)))?;
-            *place = passes.len();
+            turn.places.push(passes.len());
             passes.push((wish.pass.clone(), cache));
         }
     }
+    let drafts = match (draft.is_empty(), llm.draft_model()) {
+        (true, _) => return Ok(Pair { target: run(llm.model(), target)?, draft: None }),
+        (false, Some(model)) => model,
+        (false, None) => return Err(Error::input("wish", "asks for a draft model, but none was loaded")),
+    };
+    if target.is_empty() {
+        return Ok(Pair { target: None, draft: run(drafts, draft)? });
+    }
+    std::thread::scope(|scope| {
+        let draft = scope.spawn(|| run(drafts, draft));
+        let target = run(llm.model(), target);
+        let draft = draft.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok(Pair { target: target?, draft: draft? })
+    })
+}
+
+fn run(model: &Model, mut passes: Passes<'_>) -> Result<Option<Read>> {
     if passes.is_empty() {
         return Ok(None);
     }
-    let model = match role {
-        Role::Target => Some(llm.model()),
-        Role::Draft => llm.draft_model(),
-    };
-    let model = model.ok_or_else(|| Error::input("wish", "asks for a draft model, but none was loaded"))?;
     let begun = Instant::now();
     let hidden = Arc::new(model.forward(&mut passes)?);
     let took = Took { rows: passes.iter().map(|(pass, _)| pass.rows()).sum(), seconds: begun.elapsed().as_secs_f64() };

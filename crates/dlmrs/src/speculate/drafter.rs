@@ -67,6 +67,16 @@ pub(crate) struct Drafter {
     /// Slots that the pass under way reads.
     reading: Vec<usize>,
     caching: usize,
+    ahead: Option<Ahead>,
+}
+
+/// The first pass of the next round, run while the target judges this one, on the assumption that everything is accepted.
+struct Ahead {
+    canvas: Vec<u32>,
+    block: usize,
+    reading: Vec<usize>,
+    caching: usize,
+    answer: Option<Answer>,
 }
 
 impl Drafter {
@@ -90,6 +100,7 @@ impl Drafter {
             slots: Vec::new(),
             reading: Vec::new(),
             caching: 0,
+            ahead: None,
         }
     }
 
@@ -150,14 +161,55 @@ impl Drafter {
         }
     }
 
+    /// The pass with which the next round would begin if the target accepts all of this one's draft.
+    pub(crate) fn run_ahead(&mut self, grid: &Grid) -> Option<Wish> {
+        let mask = self.mask_token_id;
+        let first = self.canvas.get(grid.block..)?.iter().position(|&id| id == mask)?;
+        let block = (grid.block + first) / self.length * self.length;
+        // In the current block the next round's step would have to be foreseen too; there is nothing to gain where the draft is done.
+        if block == grid.block {
+            return None;
+        }
+        let wish = self.pass(grid, block, 0);
+        let (reading, caching) = (std::mem::take(&mut self.reading), self.caching);
+        self.ahead = Some(Ahead { canvas: self.canvas.clone(), block, reading, caching, answer: None });
+        Some(wish)
+    }
+
+    /// Takes the answer to [`Self::run_ahead`].
+    pub(crate) fn take_ahead(&mut self, answer: &Answer) {
+        if let Some(ahead) = &mut self.ahead {
+            self.fed.extend_from_slice(&ahead.canvas[self.fed.len()..ahead.caching]);
+            ahead.answer = Some(answer.clone());
+        }
+    }
+
+    /// After [`Self::begin`]: makes use of the pass that was run ahead, if the target went where it was expected to go.
+    pub(crate) fn adopt(&mut self) -> Result<()> {
+        match self.ahead.take() {
+            Some(Ahead { canvas, block, reading, caching, answer: Some(answer) })
+                if self.block == Some(block) && self.step == 0 && canvas == self.canvas =>
+            {
+                (self.reading, self.caching) = (reading, caching);
+                self.take(&answer)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The next pass of this round; None when its draft is done.
     pub(crate) fn next(&mut self, grid: &Grid) -> Option<Wish> {
-        let (block, from) = (self.block?, self.fed.len());
+        Some(self.pass(grid, self.block?, self.step))
+    }
+
+    /// The next pass for a block in a step, after what is left of the prefill.
+    fn pass(&mut self, grid: &Grid, block: usize, step: usize) -> Wish {
+        let from = self.fed.len();
         let piece = grid.prefill(from, block);
         let (keep, to) = piece.map_or((block, block + self.length), |chunk| (from + chunk, from + chunk));
         self.caching = keep;
         self.reading = (keep..to).filter(|&p| self.canvas[p] == self.mask_token_id).collect();
-        if let Some(leftmost) = self.rule.looks_at(self.step).filter(|_| self.plan.steps.is_none()) {
+        if let Some(leftmost) = self.rule.looks_at(step).filter(|_| self.plan.steps.is_none()) {
             self.reading.truncate(leftmost);
         }
         self.rules.update(&self.canvas);
@@ -173,7 +225,7 @@ impl Drafter {
         };
         let kind = if piece.is_some() { PassKind::Prefill } else { PassKind::Draft };
         let rows: Counts = grid.kept_rows(from, keep).and(PassKind::Draft, to - keep);
-        Some(Wish { model: Role::Draft, cache: 0, pass, scans, kind, rows })
+        Wish { model: Role::Draft, cache: 0, pass, scans, kind, rows }
     }
 
     /// Takes the answer to the last pass.

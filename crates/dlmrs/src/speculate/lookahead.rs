@@ -33,6 +33,8 @@ pub(crate) struct Sources {
     pub(crate) drafter: Option<Drafter>,
     /// Draft as much as has paid.
     pub(crate) auto_gamma: bool,
+    /// The draft model goes ahead while the target judges.
+    pub(crate) overlap: bool,
     /// Fewer masked slots than this in the current block are left to the target alone.
     pub(crate) draft_from: usize,
 }
@@ -50,8 +52,8 @@ pub(crate) struct LookaheadDecoder {
     guesses: Guesses,
     tally: Tally,
     gauge: Gauge,
-    /// The next pass, made as soon as it is known.
-    pending: Option<Wish>,
+    /// The next passes, made as soon as they are known.
+    pending: Vec<Wish>,
     /// What the pass under way does.
     under_way: UnderWay,
 }
@@ -86,14 +88,16 @@ impl LookaheadDecoder {
             guesses: Guesses::default(),
             tally: Tally::default(),
             gauge: Gauge::default(),
-            pending: None,
+            pending: Vec::new(),
             under_way: UnderWay::Draft,
         };
-        decoder.begin_round();
+        decoder.begin_draft();
+        decoder.prepare();
         decoder
     }
 
-    fn begin_round(&mut self) {
+    /// Begins a round's draft, if there is to be one.
+    fn begin_draft(&mut self) {
         if self.grid.finished() {
             return;
         }
@@ -113,18 +117,20 @@ impl LookaheadDecoder {
                 false => drafter.pause(),
             }
         }
-        self.prepare();
     }
 
     /// Makes the next pass: the target's prefill, then the draft's passes, then the verification.
     fn prepare(&mut self) {
+        if self.grid.finished() {
+            return;
+        }
         if let Some(chunk) = self.grid.prefill(self.cached, self.grid.block) {
-            self.pending = Some(self.prefill(chunk));
+            self.pending = vec![self.prefill(chunk)];
             self.under_way = UnderWay::Prefill(self.cached + chunk);
             return;
         }
         if let Some(wish) = self.sources.drafter.as_mut().and_then(|drafter| drafter.next(&self.grid)) {
-            self.pending = Some(wish);
+            self.pending = vec![wish];
             self.under_way = UnderWay::Draft;
             return;
         }
@@ -133,6 +139,9 @@ impl LookaheadDecoder {
         let rest = if self.sources.one_by_one { (0..copies.len()).filter(open).collect() } else { Vec::new() };
         let stats = vec![Vec::new(); copies.len()];
         self.verify(Verify { copies, stats, read: Vec::new(), rest });
+        if self.sources.overlap {
+            self.pending.extend(self.sources.drafter.as_mut().and_then(|drafter| drafter.run_ahead(&self.grid)));
+        }
     }
 
     fn prefill(&self, chunk: usize) -> Wish {
@@ -260,7 +269,7 @@ impl LookaheadDecoder {
             rows += Counts::of(serves, length);
         }
         verify.read = read.into_iter().map(|(c, position)| (fed[c], position)).collect();
-        self.pending = Some(Wish { model: Role::Target, cache: 0, pass, scans, kind, rows });
+        self.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind, rows }];
         self.under_way = UnderWay::Verify(verify);
     }
 
@@ -358,11 +367,11 @@ impl Decoder for LookaheadDecoder {
     }
 
     fn next_rows(&self) -> usize {
-        self.pending.as_ref().map_or(0, |wish| wish.pass.rows())
+        self.pending.iter().map(|wish| wish.pass.rows()).sum()
     }
 
     fn next(&mut self) -> Result<Vec<Wish>> {
-        Ok(self.pending.take().into_iter().collect())
+        Ok(std::mem::take(&mut self.pending))
     }
 
     fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
@@ -389,7 +398,14 @@ impl Decoder for LookaheadDecoder {
                     return Ok(Vec::new());
                 }
                 let revealed = self.judge(verify);
-                self.begin_round();
+                if let (Some(drafter), Some(ahead)) = (&mut self.sources.drafter, answers.get(1)) {
+                    drafter.take_ahead(ahead);
+                }
+                self.begin_draft();
+                if let Some(drafter) = &mut self.sources.drafter {
+                    drafter.adopt()?;
+                }
+                self.prepare();
                 return Ok(revealed);
             }
         }

@@ -66,6 +66,7 @@ fn simsd() -> impl Any<Value = SimSD> {
                     rows => rows.into(),
                 },
                 alternatives: target,
+                overlap: blocks % 2 == 0 && !sequential,
                 layout: if sequential { VerifyLayout::Sequential } else { VerifyLayout::States },
                 accept: Acceptance::Identical,
                 fallback: if target { Fallback::Target } else { Fallback::Draft },

@@ -157,6 +157,38 @@ fn mixed_batches() {
     }
 }
 
+/// Draft and target at the same time: the same tokens and the same passes of the target, alone and in a batch.
+#[test]
+fn overlap_changes_nothing() {
+    let llm = bundled_pair();
+    for (block, blocks, draft_steps) in [(rule(4, true), 1, None), (rule(4, false), 2, Some(1)), (rule(8, true), 2, None)] {
+        for temperature in [0.0, 1.0] {
+            let params = SamplingParams { temperature, seed: Some(4), ..fixed() };
+            let of = |overlap| {
+                let settings = SimSD { block: block.clone(), blocks, draft_steps, overlap, ..SimSD::default() };
+                run(&llm, &params, &Decoding::SimSD(settings))
+            };
+            let (off, on) = (of(false), of(true));
+            for (off, on) in off.iter().zip(&on) {
+                assert_eq!(off.canvas_token_ids, on.canvas_token_ids);
+                assert_eq!((off.stats.passes, off.stats.rows), (on.stats.passes, on.stats.rows));
+                assert_eq!(off.stats.speculation, on.stats.speculation);
+            }
+            // A pass that went ahead in vain comes on top; one that did not is one that the round need not run.
+            let forwards = |overlap| {
+                let settings = SimSD { block: block.clone(), blocks, draft_steps, overlap, ..SimSD::default() };
+                let mut engine = llm.engine();
+                engine.submit(requests(&llm, &params, &Decoding::SimSD(settings)).remove(0)).unwrap();
+                while !engine.is_idle() {
+                    engine.step().unwrap();
+                }
+                engine.work().forwards
+            };
+            assert!(forwards(true) < forwards(false), "{} {}", forwards(true), forwards(false));
+        }
+    }
+}
+
 /// States judged one a pass give what they give in one pass, for every way to accept.
 #[test]
 fn sequential_is_the_oracle_of_states() {
@@ -271,6 +303,7 @@ fn settings_that_cannot_be_are_refused() {
     refused(&pair, simsd(|s| (s.accept, s.draft_steps) = (Acceptance::Greedy, Some(1))), "draft_steps");
     refused(&pair, simsd(|s| (s.accept, s.max_rows) = (Acceptance::Greedy, Amount::AtMost(9))), "max_rows");
     refused(&pair, simsd(|s| (s.accept, s.gamma) = (Acceptance::Greedy, Amount::Auto)), "auto goes by the clock");
+    refused(&pair, simsd(|s| (s.accept, s.overlap) = (Acceptance::Greedy, true)), "overlap: needs layout states");
     refused(&pair, simsd(|s| s.align_positions = false), "align_positions");
     refused(&pair, simsd(|s| s.draft_steps = Some(0)), "draft_steps");
     refused(&pair, Decoding::Lookahead(Lookahead { max_rows: Amount::AtMost(0), ..Lookahead::default() }), "max_rows");

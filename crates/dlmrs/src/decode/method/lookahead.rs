@@ -82,6 +82,7 @@ impl Method for Lookahead {
             own: true,
             drafter: None,
             auto_gamma: false,
+            overlap: false,
             draft_from: 0,
         };
         Box::new(LookaheadDecoder::new(grid, Rules::new(&task, &[]), rule, sources))

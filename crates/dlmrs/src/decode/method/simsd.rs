@@ -94,6 +94,9 @@ pub struct SimSD {
     pub align_positions: bool,
     /// What happens when fewer than `gamma` masked slots are left.
     pub fallback: Fallback,
+    /// The draft model begins the next round while the target judges this one, on the assumption that everything is accepted; both run at the
+    /// same time. With `states` and `identical`; it changes no token.
+    pub overlap: bool,
 }
 
 impl Default for SimSD {
@@ -110,6 +113,7 @@ impl Default for SimSD {
             accept: Acceptance::default(),
             align_positions: true,
             fallback: Fallback::default(),
+            overlap: false,
         }
     }
 }
@@ -131,6 +135,9 @@ impl SimSD {
         }
         if self.max_rows != Amount::All && !self.whole_states() {
             return Err(Error::input("max_rows", "has an effect with layout states and accept identical only; leave it out"));
+        }
+        if self.overlap && !self.whole_states() {
+            return Err(Error::input("overlap", "needs layout states and accept identical; leave it out"));
         }
         if self.gamma.is_auto() && self.accept != Acceptance::Identical {
             return Err(Error::input(
@@ -217,6 +224,7 @@ impl Method for SimSD {
             own: self.own_guesses && self.whole_states(),
             drafter: Some(drafter),
             auto_gamma: self.gamma.is_auto(),
+            overlap: self.overlap,
             draft_from,
         };
         Box::new(LookaheadDecoder::new(grid, rules(), rule, sources))
