@@ -124,6 +124,7 @@ impl Drafter {
     /// A round without a draft.
     pub(crate) fn pause(&mut self) {
         self.block = None;
+        self.canvas.clear(); // nothing to run ahead of
         self.chains.clear();
         self.slots.clear();
     }

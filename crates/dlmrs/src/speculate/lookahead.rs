@@ -12,7 +12,7 @@ use super::walk::{Walk, walk};
 use crate::decode::rules::Rules;
 use crate::decode::{Amount, Answer, Counts, Decoder, Grid, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
 use crate::error::Result;
-use crate::pass::{Keep, Pass, Sees};
+use crate::pass::Pass;
 use crate::sample::RowStat;
 
 /// Where guessed states come from, and how many may ride in a pass.
@@ -125,7 +125,7 @@ impl LookaheadDecoder {
             return;
         }
         if let Some(chunk) = self.grid.prefill(self.cached, self.grid.block) {
-            self.pending = vec![self.prefill(chunk)];
+            self.pending = vec![self.grid.prefill_wish(self.cached, chunk, self.grid.length)];
             self.under_way = UnderWay::Prefill(self.cached + chunk);
             return;
         }
@@ -142,20 +142,6 @@ impl LookaheadDecoder {
         if self.sources.overlap {
             self.pending.extend(self.sources.drafter.as_mut().and_then(|drafter| drafter.run_ahead(&self.grid)));
         }
-    }
-
-    fn prefill(&self, chunk: usize) -> Wish {
-        let (from, to) = (self.cached, self.cached + chunk);
-        let pass = Pass {
-            tokens: self.grid.canvas[from..to].to_vec(),
-            positions: (from as u32..to as u32).collect(),
-            base: from,
-            sees: Sees::Blocks(self.grid.length),
-            keep: Keep::Append((0..chunk as u32).collect()),
-            read: Vec::new(),
-        };
-        let rows = self.grid.kept_rows(from, to);
-        Wish { model: Role::Target, cache: 0, pass, scans: Vec::new(), kind: PassKind::Prefill, rows }
     }
 
     /// The copies of the next verification, block by block: the state as it is (or all masks), guessed ones, the finished one last.

@@ -19,4 +19,4 @@ pub mod walk;
 pub(crate) use drafter::{DraftPlan, Drafter};
 pub(crate) use lookahead::{LookaheadDecoder, Sources};
 pub(crate) use s2d2::{Judgement, S2d2Decoder, SelfSpeculation};
-pub(crate) use simsd::{Arrangement, SimSdDecoder};
+pub(crate) use simsd::{Arrangement, Judging, SimSdDecoder};

@@ -6,7 +6,7 @@ use crate::checkpoint::NativeAttention;
 use crate::decode::rules::Rules;
 use crate::decode::{Decoder, Grid, RevealRule};
 use crate::error::{Error, Result};
-use crate::speculate::{Arrangement, DraftPlan, Drafter, LookaheadDecoder, SimSdDecoder, Sources};
+use crate::speculate::{Arrangement, DraftPlan, Drafter, Judging, LookaheadDecoder, SimSdDecoder, Sources};
 
 /// The copies of a block that one pass of the target judges; see [`crate::speculate::layout`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -213,7 +213,8 @@ impl Method for SimSD {
             VerifyLayout::Sequential => Arrangement::Sequential,
         };
         if self.accept != Acceptance::Identical {
-            return Box::new(SimSdDecoder::new(grid, rules(), rule, drafter, arrangement, honest, draft_from, task.seed));
+            let judging = Judging { arrangement, by_probability: honest, draft_from, seed: task.seed };
+            return Box::new(SimSdDecoder::new(grid, rules(), rule, drafter, judging));
         }
         let sources = Sources {
             blocks: self.blocks,
