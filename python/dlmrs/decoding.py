@@ -187,17 +187,6 @@ class SimSD:
         check_decoding(self)
 
 
-Estimator: TypeAlias = Literal[
-    "hard_margin_threshold",
-    "hard_entropy_threshold",
-    "soft_confidence_power",
-    "soft_clipped_linear_margin",
-    "soft_entropy_negexp",
-    "soft_renyi_2_entropy",
-]
-"""How :class:`S2D2` estimates the chance that a draft is kept, by the reference's names."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class MinSpan:
     """:class:`S2D2` verifies runs of at least so many masked slots.
@@ -215,14 +204,21 @@ class ScoreThreshold:
 
     Attributes:
         threshold: At least this.
-        estimator: The chance of each draft, from its row.
+        estimator: How the chance of each draft is estimated from its row, by the reference's names.
         estimator_value: The estimator's number (threshold, power, factor or temperature); None: the reference's.
         penalty: What a verification costs, in tokens.
         dynamic: The penalty counts once for each draft above the confidence threshold.
     """
 
     threshold: float = 0.0
-    estimator: Estimator = "soft_entropy_negexp"
+    estimator: Literal[
+        "hard_margin_threshold",
+        "hard_entropy_threshold",
+        "soft_confidence_power",
+        "soft_clipped_linear_margin",
+        "soft_entropy_negexp",
+        "soft_renyi_2_entropy",
+    ] = "soft_entropy_negexp"
     estimator_value: float | None = None
     penalty: float = 1.0
     dynamic: bool = False
@@ -243,7 +239,14 @@ class Hysteresis:
 
     on: float = 1.0
     off: float = -5.0
-    estimator: Estimator = "soft_entropy_negexp"
+    estimator: Literal[
+        "hard_margin_threshold",
+        "hard_entropy_threshold",
+        "soft_confidence_power",
+        "soft_clipped_linear_margin",
+        "soft_entropy_negexp",
+        "soft_renyi_2_entropy",
+    ] = "soft_entropy_negexp"
     estimator_value: float | None = None
     penalty: float = 1.0
     dynamic: bool = True
