@@ -5,8 +5,8 @@
     python benches/speculation.py --tables 1 6
 
 Needs the dlmrs package and numpy. Passes, rows, answers and agreement are counted over all problems and are the same on every machine. Seconds
-are not: they are taken over the first `--timed` problems, one request at a time; settings take turns in each round, and a speed-up is the
-median over the rounds of the ratio within a round.
+are not: they are taken over the first `--timed` problems, one request at a time, the settings in turn; a speed-up is the median over the
+rounds of the ratio within a round.
 """
 
 from __future__ import annotations
@@ -95,12 +95,16 @@ class Bench:
             for start in range(0, len(self.prompts), 25):
                 setting.outputs += self.llm.generate(self.prompts[start : start + 25], params(setting), decoding=setting.decoding)
             setting.timed_outputs = min(self.timed, len(self.prompts))
+        # Settings take turns request by request, so that what else the machine does meets all of them alike.
         for _ in range(self.rounds):
-            for setting in settings:
-                begun = time.perf_counter()
-                for prompt in self.prompts[: self.timed]:
+            spent = [0.0] * len(settings)
+            for prompt in self.prompts[: self.timed]:
+                for i, setting in enumerate(settings):
+                    begun = time.perf_counter()
                     self.llm.generate([prompt], params(setting), decoding=setting.decoding)
-                setting.seconds.append(time.perf_counter() - begun)
+                    spent[i] += time.perf_counter() - begun
+            for setting, seconds in zip(settings, spent):
+                setting.seconds.append(seconds)
 
     def right(self, setting: Setting) -> int:
         pairs = zip(setting.outputs, self.problems)

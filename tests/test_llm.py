@@ -34,7 +34,7 @@ def test_the_package() -> None:
     assert dlmrs.bundled_models() == ["tiny-sdar", "tiny-sdar-draft", "tiny-llada"]
     assert all(hasattr(dlmrs, name) for name in dlmrs.__all__)
     signature = inspect.signature(dlmrs.LLM)
-    assert list(signature.parameters)[:4] == ["model", "device", "dtype", "threads"]
+    assert list(signature.parameters)[:6] == ["model", "draft", "device", "draft_device", "dtype", "threads"]
     assert signature.parameters["device"].default == "auto"
 
 

@@ -42,6 +42,9 @@ def test_identical(pair, rule, temperature):
         dlmrs.Lookahead(**rule, blocks=3, probes=0, alternatives=False, max_rows=24),
         dlmrs.SimSD(**rule),
         dlmrs.SimSD(**rule, blocks=2, draft_steps=1),
+        dlmrs.SimSD(**rule, blocks=2, draft_steps=1, overlap=True),
+        dlmrs.Lookahead(**rule, max_rows="auto"),
+        dlmrs.SimSD(**rule, gamma="auto", max_rows="auto", blocks=2),
         dlmrs.SimSD(**rule, gamma=2, own_guesses=False, fallback="target"),
     ):
         found = pair.chat(CHATS, params, decoding=decoding)
@@ -115,12 +118,11 @@ def test_stream(pair):
     ("make", "words"),
     [
         (lambda: dlmrs.SimSD(gamma=0), "gamma: is 0"),
-        (lambda: dlmrs.SimSD(gamma="auto"), 'gamma: "auto" does not exist'),
-        (lambda: dlmrs.SimSD(max_rows="auto"), 'max_rows: "auto" does not exist'),
+        (lambda: dlmrs.SimSD(gamma="all"), 'gamma: is .all. .str.; a number of slots, "auto" or None'),
         (lambda: dlmrs.Lookahead(max_rows="of"), "max_rows"),
         (lambda: dlmrs.Lookahead(blocks=0), "blocks: is 0"),
         (lambda: dlmrs.Lookahead(probes=100), "probes: is 100"),
-        (lambda: dlmrs.SimSD(overlap=True), "overlap"),
+        (lambda: dlmrs.SimSD(overlap=3), "overlap: is 3"),
         (lambda: dlmrs.SimSD(layout="pair"), "layout: 'pair' is unknown; use one of states"),
         (lambda: dlmrs.SimSD(accept="sometimes"), "accept"),
         (lambda: dlmrs.SimSD(fallback="none"), "fallback"),
@@ -139,11 +141,13 @@ def test_values_are_refused_when_made(make, words):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"gamma": "auto", "accept": "greedy"}, "gamma: auto goes by the clock"),
         ({"gamma": 9}, "gamma: is 9, but a block has 4 slots"),
         ({"layout": "paired"}, "accept: identical needs the target's own rows"),
         ({"layout": "paired", "accept": "greedy", "blocks": 2}, "blocks: above 1 needs"),
         ({"accept": "greedy", "draft_steps": 1}, "draft_steps: needs accept identical"),
         ({"accept": "greedy", "max_rows": 8}, "max_rows: has an effect with"),
+        ({"overlap": True, "accept": "greedy"}, "overlap: needs layout states"),
         ({"align_positions": False}, "align_positions: can be switched off"),
     ],
 )

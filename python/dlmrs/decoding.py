@@ -214,7 +214,8 @@ class Lookahead:
         probes: Further blocks, all masked, that ride along so that there is something to guess from, 0 to 64.
         alternatives: Beside each guessed step its runner-up, for slots that are decided in another order than guessed:
             more rows, fewer passes.
-        max_rows: Rows of guessed states and probes in a pass at most; ``"off"``: no limit.
+        max_rows: Rows of guessed states and probes in a pass at most; ``"off"``: no limit; ``"auto"``: as many as have
+            paid by the time that passes took, which changes passes and no token.
     """
 
     block_length: int | None = None
@@ -227,7 +228,7 @@ class Lookahead:
     blocks: int = 2
     probes: int = 1
     alternatives: bool = True
-    max_rows: int | Literal["off"] = "off"
+    max_rows: int | Literal["off", "auto"] = "off"
 
     def __post_init__(self) -> None:
         check_decoding(self)
@@ -250,14 +251,16 @@ class SimSD:
         threshold: As in :class:`BlockDiffusion`.
         entropy_bound: As in :class:`BlockDiffusion`.
         gamma: Slots of a block that a round drafts at most, 1 to B; slots that one step reveals together are never
-            parted, so the last step may go beyond. None: B.
+            parted, so the last step may go beyond. None: B. ``"auto"`` (with ``identical`` only): as many as have paid by
+            the time that passes took, none where drafting does not pay.
         blocks: Blocks that a round drafts and a pass may confirm, 1 to 64; above 1 with ``states`` and ``identical`` only.
         draft_steps: Passes of the draft model a block at most; the rest of its chain is guessed from the last. With
             ``identical`` only. None: as many as it takes.
         own_guesses: Adds the target's own guesses, as :class:`Lookahead` has them; with ``states`` and ``identical``,
             ignored elsewhere.
         alternatives: As in :class:`Lookahead`; with ``states`` and ``identical``, ignored elsewhere.
-        max_rows: Rows of guessed states in a pass at most, with ``states`` and ``identical``; ``"off"``: no limit.
+        max_rows: Rows of guessed states in a pass at most, with ``states`` and ``identical``; ``"off"``: no limit;
+            ``"auto"``: as in :class:`Lookahead`.
         layout: The target's pass: the block in every drafted state (``states``), a data and a mask row for each slot
             (``paired``, the paper's), a third row so that no row learns of later drafts (``no_leak``), or one pass a
             state (``sequential``, slow).
@@ -268,7 +271,8 @@ class SimSD:
             good for.
         fallback: When fewer masked slots than ``gamma`` are left: draft them (``draft``), or the target alone goes on
             (``target``, the paper's).
-        overlap: Draft and target at the same time. Not in this version: True is refused.
+        overlap: The draft begins the next round while the target judges this one, on the assumption that everything is
+            accepted; both run at the same time. With ``states`` and ``identical``; it changes no token.
     """
 
     block_length: int | None = None
@@ -278,12 +282,12 @@ class SimSD:
     )
     threshold: float | None = None
     entropy_bound: float | None = None
-    gamma: int | None = None
+    gamma: int | Literal["auto"] | None = None
     blocks: int = 1
     draft_steps: int | None = None
     own_guesses: bool = True
     alternatives: bool = True
-    max_rows: int | Literal["off"] = "off"
+    max_rows: int | Literal["off", "auto"] = "off"
     layout: Literal["states", "paired", "no_leak", "sequential"] = "states"
     accept: Literal["identical", "greedy", "rejection"] = "identical"
     align_positions: bool = True
@@ -292,17 +296,6 @@ class SimSD:
 
     def __post_init__(self) -> None:
         check_decoding(self)
-
-
-Estimator: TypeAlias = Literal[
-    "hard_margin_threshold",
-    "hard_entropy_threshold",
-    "soft_confidence_power",
-    "soft_clipped_linear_margin",
-    "soft_entropy_negexp",
-    "soft_renyi_2_entropy",
-]
-"""How :class:`S2D2` estimates the chance that a draft is kept, by the reference's names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,14 +315,21 @@ class ScoreThreshold:
 
     Attributes:
         threshold: At least this.
-        estimator: The chance of each draft, from its row.
+        estimator: How the chance of each draft is estimated from its row, by the reference's names.
         estimator_value: The estimator's number (threshold, power, factor or temperature); None: the reference's.
         penalty: What a verification costs, in tokens.
         dynamic: The penalty counts once for each draft above the confidence threshold.
     """
 
     threshold: float = 0.0
-    estimator: Estimator = "soft_entropy_negexp"
+    estimator: Literal[
+        "hard_margin_threshold",
+        "hard_entropy_threshold",
+        "soft_confidence_power",
+        "soft_clipped_linear_margin",
+        "soft_entropy_negexp",
+        "soft_renyi_2_entropy",
+    ] = "soft_entropy_negexp"
     estimator_value: float | None = None
     penalty: float = 1.0
     dynamic: bool = False
@@ -350,7 +350,14 @@ class Hysteresis:
 
     on: float = 1.0
     off: float = -5.0
-    estimator: Estimator = "soft_entropy_negexp"
+    estimator: Literal[
+        "hard_margin_threshold",
+        "hard_entropy_threshold",
+        "soft_confidence_power",
+        "soft_clipped_linear_margin",
+        "soft_entropy_negexp",
+        "soft_renyi_2_entropy",
+    ] = "soft_entropy_negexp"
     estimator_value: float | None = None
     penalty: float = 1.0
     dynamic: bool = True

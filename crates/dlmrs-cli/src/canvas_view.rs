@@ -303,7 +303,7 @@ mod tests {
         let mut draw = |_: usize, event: &Event| view.event(event, &mut shown).is_ok();
         llm.generate(vec![request], &mut draw).unwrap();
         let shown = String::from_utf8(shown).unwrap();
-        assert!(shown.contains(" accepted, 0 corrected") && shown.contains(" 1 corrected") && shown.contains("\x1b[1;7m"), "{shown}");
+        assert!(shown.contains(" accepted, 0 corrected") && shown.contains(" 0 accepted, ") && shown.contains("\x1b[1;7m"), "{shown}");
         assert!(shown.contains("slots decided\x1b"), "the first pass had nothing to judge: {shown}");
     }
 

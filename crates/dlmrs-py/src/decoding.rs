@@ -1,8 +1,8 @@
 //! The methods of `dlmrs.decoding` as the library's.
 
-use dlmrs::decode::{Acceptance, DreamAlg, Fallback, Refresh, Remasking, Strategy, Variant, VerifyLayout, estimator};
+use dlmrs::decode::{Acceptance, Amount, DreamAlg, Fallback, Refresh, Remasking, Strategy, Variant, VerifyLayout, estimator};
 use dlmrs::speculate::route::{Policy, Score};
-use dlmrs::{BlockDiffusion, Canvas, Decoding, Error, Lookahead, S2D2, SimSD};
+use dlmrs::{BlockDiffusion, Canvas, Decoding, Lookahead, S2D2, SimSD};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -106,15 +106,11 @@ fn lookahead(decoding: &Bound<'_, PyAny>) -> Result<Lookahead> {
 
 fn simsd(decoding: &Bound<'_, PyAny>) -> Result<SimSD> {
     let (py, fields) = (decoding.py(), Fields(decoding));
-    if fields.read(intern!(py, "overlap"), value::flag)? {
-        let message = "is True, but draft and target take turns in this version; leave it out";
-        return Err(Error::input("overlap", message).into());
-    }
     Ok(SimSD {
         block: block_diffusion(decoding)?,
-        gamma: fields.optional(intern!(py, "gamma"), |name, value| {
-            no_word(name, value, "auto", "a number of slots, or None for the whole block,")
-        })?,
+        gamma: fields
+            .optional(intern!(py, "gamma"), |name, value| amount(name, value, "a number of slots, \"auto\" or None"))?
+            .unwrap_or_default(),
         blocks: fields.read(intern!(py, "blocks"), value::count)?,
         draft_steps: fields.optional(intern!(py, "draft_steps"), value::count)?,
         own_guesses: fields.read(intern!(py, "own_guesses"), value::flag)?,
@@ -124,25 +120,25 @@ fn simsd(decoding: &Bound<'_, PyAny>) -> Result<SimSD> {
         accept: fields.read(intern!(py, "accept"), value::text)?.parse::<Acceptance>()?,
         align_positions: fields.read(intern!(py, "align_positions"), value::flag)?,
         fallback: fields.read(intern!(py, "fallback"), value::text)?.parse::<Fallback>()?,
+        overlap: fields.read(intern!(py, "overlap"), value::flag)?,
     })
 }
 
-/// A count; a word that other versions may take is refused by name.
-fn no_word(name: &str, object: &Bound<'_, PyAny>, word: &str, wanted: &str) -> Result<usize> {
+/// A count, or "auto".
+fn amount(name: &str, object: &Bound<'_, PyAny>, wanted: &str) -> Result<Amount> {
     match object.extract::<String>() {
-        Ok(text) if text == word => {
-            Err(Error::input(name, format!("\"{word}\" does not exist in this version; {wanted} is needed")).into())
-        }
-        _ => value::count(name, object),
+        Ok(text) if text == "auto" => Ok(Amount::Auto),
+        Ok(_) => Err(value::refuse(name, object, wanted).into()),
+        Err(_) => value::count(name, object).map(Amount::AtMost),
     }
 }
 
-/// "off" or a number of rows.
-fn max_rows(name: &str, object: &Bound<'_, PyAny>) -> Result<Option<usize>> {
-    if object.extract::<String>().is_ok_and(|text| text == "off") {
-        return Ok(None);
+/// "off", "auto" or a number of rows.
+fn max_rows(name: &str, object: &Bound<'_, PyAny>) -> Result<Amount> {
+    match object.extract::<String>() {
+        Ok(text) if text == "off" => Ok(Amount::All),
+        _ => amount(name, object, "\"off\", \"auto\" or a number of rows"),
     }
-    no_word(name, object, "auto", "\"off\" or a number of rows").map(Some)
 }
 
 fn s2d2(decoding: &Bound<'_, PyAny>) -> Result<S2D2> {

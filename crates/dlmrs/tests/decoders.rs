@@ -59,7 +59,8 @@ fn finish(decoder: &mut dyn Decoder) -> Vec<Wish> {
             cached = wish.pass.kept_len();
         }
         let stats = |wish: &Wish| wish.scans.iter().map(|scan| stat(scan.rule.position, history.len())).collect();
-        let answers: Vec<Answer> = wishes.iter().map(|wish| Answer { stats: stats(wish), tapped: tapped(wish), full: None }).collect();
+        let answer = |wish: &Wish| Answer { stats: stats(wish), tapped: tapped(wish), ..Answer::default() };
+        let answers: Vec<Answer> = wishes.iter().map(answer).collect();
         let revealed = decoder.take(&answers).unwrap();
         let scanned: usize = wishes.iter().map(|w| w.scans.len()).sum();
         assert!(scanned == 0 || !revealed.is_empty(), "a pass that reads decides something");

@@ -40,8 +40,8 @@ pub(crate) struct ChatArgs {
     /// Say on standard error what each answer cost
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Show the canvas while it fills, on a terminal: undecided slots are dots, slots of the last pass are reversed, other slots that
-    /// are not final yet are underlined
+    /// Show the canvas while it fills, on a terminal: undecided slots are dots, slots of the last pass are reversed (bold where a guess
+    /// was corrected), other slots that are not final yet are underlined
     #[arg(long, conflicts_with = "json")]
     pub(crate) watch: bool,
     #[command(flatten)]

@@ -119,8 +119,8 @@ pub(crate) struct GenerateArgs {
     /// Say on standard error what each output cost
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Show the canvas while it fills, on a terminal: undecided slots are dots, slots of the last pass are reversed, other slots that
-    /// are not final yet are underlined
+    /// Show the canvas while it fills, on a terminal: undecided slots are dots, slots of the last pass are reversed (bold where a guess
+    /// was corrected), other slots that are not final yet are underlined
     #[arg(long)]
     pub(crate) watch: bool,
     /// How many prompts are worked on together. It changes speed and memory, not the outputs

@@ -1,7 +1,7 @@
 //! Options about speculation: the same text in fewer passes, or nearly the same.
 
 use clap::Args;
-use dlmrs::decode::estimator;
+use dlmrs::decode::{Amount, estimator};
 use dlmrs::speculate::route::{Policy, Score};
 use dlmrs::{BlockDiffusion, Decoding, Lookahead, S2D2, SimSD};
 
@@ -25,12 +25,12 @@ pub(crate) struct SpeculationArgs {
     /// lookahead and simsd: guesses without the runner-up beside each step: fewer rows, more passes
     #[arg(long)]
     no_alternatives: bool,
-    /// lookahead and simsd: rows of guesses in a pass at most [default: no limit]
-    #[arg(long, value_name = "ROWS", allow_negative_numbers = true)]
-    max_rows: Option<usize>,
-    /// simsd: slots of a block that a round drafts at most [default: the whole block]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    gamma: Option<usize>,
+    /// lookahead and simsd: rows of guesses in a pass at most; auto goes by what rows cost [default: off, no limit]
+    #[arg(long, value_name = "ROWS", value_parser = amount)]
+    max_rows: Option<Amount>,
+    /// simsd: slots of a block that a round drafts at most; auto drafts what has paid [default: the whole block]
+    #[arg(long, value_name = "N", value_parser = amount)]
+    gamma: Option<Amount>,
     /// simsd: passes of the draft model a block at most; the rest is guessed from the last [default: all it takes]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     draft_steps: Option<usize>,
@@ -49,6 +49,9 @@ pub(crate) struct SpeculationArgs {
     /// simsd: what happens when fewer than --gamma slots are left: draft (default) or target
     #[arg(long, value_name = "NAME")]
     fallback: Option<String>,
+    /// simsd: the draft model begins the next round while the target judges this one
+    #[arg(long)]
+    overlap: bool,
     /// s2d2: what makes a draft stay: greedy (default), paper, exact
     #[arg(long, value_name = "NAME")]
     variant: Option<String>,
@@ -78,6 +81,11 @@ pub(crate) struct SpeculationArgs {
     dynamic_score: bool,
 }
 
+/// A number, auto or off.
+fn amount(text: &str) -> Result<Amount, String> {
+    text.parse().map_err(|_| "a number, 'auto' or 'off' is needed".into())
+}
+
 /// The options of s2d2 that need a score.
 const SCORE: [&str; 4] = ["--estimator", "--estimator-value", "--penalty", "--dynamic-score"];
 
@@ -97,6 +105,7 @@ impl SpeculationArgs {
             ("--accept", self.accept.is_some()),
             ("--unaligned", self.unaligned),
             ("--fallback", self.fallback.is_some()),
+            ("--overlap", self.overlap),
             ("--variant", self.variant.is_some()),
             ("--block-cache", self.block_cache),
             ("--min-span", self.min_span.is_some()),
@@ -141,6 +150,7 @@ impl SpeculationArgs {
                     "--accept",
                     "--unaligned",
                     "--fallback",
+                    "--overlap",
                 ];
                 self.refuse(&allowed, "has no meaning for --method simsd; leave it out")?;
                 Ok(Decoding::SimSD(self.simsd(block)?))
@@ -165,7 +175,7 @@ impl SpeculationArgs {
             blocks: self.blocks.unwrap_or(own.blocks),
             probes: self.probes.unwrap_or(own.probes),
             alternatives: !self.no_alternatives,
-            max_rows: self.max_rows.or(own.max_rows),
+            max_rows: self.max_rows.unwrap_or(own.max_rows),
         }
     }
 
@@ -173,16 +183,17 @@ impl SpeculationArgs {
         let own = SimSD::default();
         Ok(SimSD {
             block,
-            gamma: self.gamma.or(own.gamma),
+            gamma: self.gamma.unwrap_or(own.gamma),
             blocks: self.blocks.unwrap_or(own.blocks),
             draft_steps: self.draft_steps.or(own.draft_steps),
             own_guesses: !self.no_own_guesses,
             alternatives: !self.no_alternatives,
-            max_rows: self.max_rows.or(own.max_rows),
+            max_rows: self.max_rows.unwrap_or(own.max_rows),
             layout: self.layout.as_deref().map(str::parse).transpose()?.unwrap_or(own.layout),
             accept: self.accept.as_deref().map(str::parse).transpose()?.unwrap_or(own.accept),
             align_positions: !self.unaligned,
             fallback: self.fallback.as_deref().map(str::parse).transpose()?.unwrap_or(own.fallback),
+            overlap: self.overlap,
         })
     }
 

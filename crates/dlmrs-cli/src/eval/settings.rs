@@ -1,6 +1,6 @@
 //! The settings of a run, as JSON.
 
-use dlmrs::decode::{DreamAlg, Remasking, Strategy};
+use dlmrs::decode::{Amount, DreamAlg, Remasking, Strategy};
 use dlmrs::speculate::route::Policy;
 use dlmrs::{BlockDiffusion, Canvas, Decoding, S2D2, SamplingParams, SimSD};
 use serde_json::{Map, Value, json};
@@ -34,7 +34,7 @@ pub(super) fn decoding(decoding: &Decoding) -> Value {
                 ("blocks", json!(lookahead.blocks)),
                 ("probes", json!(lookahead.probes)),
                 ("alternatives", json!(lookahead.alternatives)),
-                ("max_rows", json!(lookahead.max_rows)),
+                ("max_rows", amount(lookahead.max_rows)),
             ];
             with(rule(&lookahead.block), own)
         }
@@ -84,19 +84,25 @@ fn of_canvas(canvas: &Canvas) -> Map<String, Value> {
     with(Map::new(), settings)
 }
 
-fn of_simsd(simsd: &SimSD) -> [(&'static str, Value); 10] {
+fn of_simsd(simsd: &SimSD) -> [(&'static str, Value); 11] {
     [
-        ("gamma", json!(simsd.gamma)),
+        ("gamma", amount(simsd.gamma)),
         ("blocks", json!(simsd.blocks)),
         ("draft_steps", json!(simsd.draft_steps)),
         ("own_guesses", json!(simsd.own_guesses)),
         ("alternatives", json!(simsd.alternatives)),
-        ("max_rows", json!(simsd.max_rows)),
+        ("max_rows", amount(simsd.max_rows)),
         ("layout", json!(simsd.layout.name())),
         ("accept", json!(simsd.accept.name())),
         ("align_positions", json!(simsd.align_positions)),
+        ("overlap", json!(simsd.overlap)),
         ("fallback", json!(simsd.fallback.name())),
     ]
+}
+
+/// Null is no limit.
+fn amount(amount: Amount) -> Value {
+    if amount.is_auto() { json!("auto") } else { json!(amount.limit()) }
 }
 
 fn of_s2d2(s2d2: &S2D2) -> Map<String, Value> {

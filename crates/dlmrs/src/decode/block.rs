@@ -62,9 +62,7 @@ impl Decoder for BlockDecoder {
         if let Some(chunk) = self.grid.prefill(from, block) {
             self.caching = from + chunk;
             self.reading.clear();
-            let pass = self.pass(from, self.caching, self.caching, Vec::new());
-            let rows = self.grid.kept_rows(from, self.caching);
-            return Ok(vec![Wish { model: Role::Target, cache: 0, pass, scans: Vec::new(), kind: PassKind::Prefill, rows }]);
+            return Ok(vec![self.grid.prefill_wish(from, chunk, self.grid.length)]);
         }
         let end = block + self.grid.length;
         self.reading = self.grid.masked(block);

@@ -1,7 +1,8 @@
 //! The canvas of a block-causal model: blocks of B slots on an absolute grid, decided from left to right.
 
 use super::method::{BlockDiffusion, Task};
-use super::{Counts, PassKind};
+use super::{Counts, PassKind, Role, Wish};
+use crate::pass::{Keep, Pass, Sees};
 
 /// Rows that are prefilled at a time.
 const CHUNK: usize = 512;
@@ -61,6 +62,22 @@ impl Grid {
     pub(crate) fn prefill(&self, cached: usize, block: usize) -> Option<usize> {
         let chunk = CHUNK.max(self.length) / self.length * self.length;
         (block - cached > chunk).then_some(chunk)
+    }
+
+    /// The target's pass that puts the next `chunk` rows into a cache of `from` entries, block-causal with blocks of `block_length`.
+    pub(crate) fn prefill_wish(&self, from: usize, chunk: usize, block_length: usize) -> Wish {
+        let to = from + chunk;
+        let pass = Pass {
+            tokens: self.canvas[from..to].to_vec(),
+            positions: (from as u32..to as u32).collect(),
+            base: from,
+            sees: Sees::Blocks(block_length),
+            keep: Keep::Append((0..chunk as u32).collect()),
+            read: Vec::new(),
+            tap: None,
+        };
+        let rows = self.kept_rows(from, to);
+        Wish { model: Role::Target, cache: 0, pass, scans: Vec::new(), kind: PassKind::Prefill, rows }
     }
 
     /// The rows `from..to`, which go into a cache, by what they serve.

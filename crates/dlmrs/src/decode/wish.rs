@@ -52,6 +52,15 @@ pub trait FullRows: Send + Sync {
     fn rows(&self, reads: &[usize]) -> Result<Vec<Vec<f32>>>;
 }
 
+/// What a forward cost, of all requests that took part in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Took {
+    /// Rows.
+    pub rows: usize,
+    /// Time of the forward and of its scan.
+    pub seconds: f64,
+}
+
 /// What came of a wish.
 #[derive(Clone, Default)]
 pub struct Answer {
@@ -61,6 +70,8 @@ pub struct Answer {
     pub tapped: Vec<Vec<f32>>,
     /// For what needs whole rows (q rows, residuals).
     pub full: Option<Arc<dyn FullRows>>,
+    /// What its forward took, if that was measured. Only what cannot change a token may go by it.
+    pub took: Option<Took>,
 }
 
 impl Answer {

@@ -19,10 +19,12 @@ pub use service::{Canceller, Next, Service, Stream};
 pub use stats::{Stats, Work};
 pub use trace::{Trace, Traced};
 
-use crate::decode::{Answer, FullRows, Role, Wish};
+use crate::cache::KvCache;
+use crate::decode::{Answer, FullRows, Role, Took, Wish};
 use crate::error::{Error, Result};
 use crate::llm::Llm;
-use crate::model::{Guide, Hidden, RowScan};
+use crate::model::{Guide, Hidden, Model, RowScan};
+use crate::pass::Pass;
 use crate::sample::RowStat;
 use request::Active;
 
@@ -131,7 +133,7 @@ impl Engine {
             }
         }
         let begun = Instant::now();
-        let rows = Pair { target: forward(&self.llm, &mut turns, Role::Target)?, draft: forward(&self.llm, &mut turns, Role::Draft)? };
+        let rows = forwards(&self.llm, &mut turns)?;
         let forward = begun.elapsed();
         let answers = scan(&rows, &turns);
         let scan = begun.elapsed() - forward;
@@ -165,17 +167,23 @@ struct Turn<'a> {
 
 /// What was read of each model in one step; None where nothing was asked of it.
 struct Pair {
-    target: Option<Arc<Hidden>>,
-    draft: Option<Arc<Hidden>>,
+    target: Option<Read>,
+    draft: Option<Read>,
 }
 
 impl Pair {
-    fn of(&self, model: Role) -> Option<&Arc<Hidden>> {
+    fn of(&self, model: Role) -> Option<&Read> {
         match model {
             Role::Target => self.target.as_ref(),
             Role::Draft => self.draft.as_ref(),
         }
     }
+}
+
+/// The rows that were read in one forward, and what it took.
+struct Read {
+    hidden: Arc<Hidden>,
+    took: Took,
 }
 
 /// The rows of one wish.
@@ -190,42 +198,60 @@ impl FullRows for Rows {
     }
 }
 
-/// One forward of one model for all that is asked of it.
-fn forward(llm: &Llm, turns: &mut [Turn<'_>], role: Role) -> Result<Option<Arc<Hidden>>> {
-    let mut passes = Vec::new();
+type Passes<'a> = Vec<(Pass, &'a mut KvCache)>;
+
+/// One forward of each model for all that is asked of it. If something is asked of both, they run at the same time.
+fn forwards(llm: &Llm, turns: &mut [Turn<'_>]) -> Result<Pair> {
+    let (mut target, mut draft) = (Passes::new(), Passes::new());
     for turn in turns.iter_mut() {
-        let caches = match role {
-            Role::Target => &mut turn.active.caches,
-            Role::Draft => &mut turn.active.draft_caches,
-        };
-        let mut caches: Vec<_> = caches.iter_mut().map(Some).collect();
-        turn.places.resize(turn.wishes.len(), 0);
-        for (wish, place) in turn.wishes.iter().zip(&mut turn.places).filter(|(wish, _)| wish.model == role) {
-            let cache = caches.get_mut(wish.cache).and_then(Option::take);
+        let Active { caches, draft_caches, .. } = &mut *turn.active;
+        let mut free: [Vec<Option<&mut KvCache>>; 2] = [caches.iter_mut().map(Some).collect(), draft_caches.iter_mut().map(Some).collect()];
+        for wish in &turn.wishes {
+            let passes = if wish.model == Role::Target { &mut target } else { &mut draft };
+            let cache = free[wish.model as usize].get_mut(wish.cache).and_then(Option::take);
             let cache =
                 cache.ok_or_else(|| Error::input("wish", format!("cache {} does not exist or is used twice in a forward", wish.cache)))?;
-            *place = passes.len();
+            turn.places.push(passes.len());
             passes.push((wish.pass.clone(), cache));
         }
     }
+    let drafts = match (draft.is_empty(), llm.draft_model()) {
+        (true, _) => return Ok(Pair { target: run(llm.model(), target)?, draft: None }),
+        (false, Some(model)) => model,
+        (false, None) => return Err(Error::input("wish", "asks for a draft model, but none was loaded")),
+    };
+    if target.is_empty() {
+        return Ok(Pair { target: None, draft: run(drafts, draft)? });
+    }
+    std::thread::scope(|scope| {
+        let draft = scope.spawn(|| run(drafts, draft));
+        let target = run(llm.model(), target);
+        let draft = draft.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok(Pair { target: target?, draft: draft? })
+    })
+}
+
+fn run(model: &Model, mut passes: Passes<'_>) -> Result<Option<Read>> {
     if passes.is_empty() {
         return Ok(None);
     }
-    let model = match role {
-        Role::Target => Some(llm.model()),
-        Role::Draft => llm.draft_model(),
-    };
-    let model = model.ok_or_else(|| Error::input("wish", "asks for a draft model, but none was loaded"))?;
-    Ok(Some(Arc::new(model.forward(&mut passes)?)))
+    let begun = Instant::now();
+    let hidden = Arc::new(model.forward(&mut passes)?);
+    let took = Took { rows: passes.iter().map(|(pass, _)| pass.rows()).sum(), seconds: begun.elapsed().as_secs_f64() };
+    Ok(Some(Read { hidden, took }))
 }
 
 /// The answers of each turn, one for each of its wishes.
 fn scan(rows: &Pair, turns: &[Turn<'_>]) -> Vec<Result<Vec<Answer>>> {
     let mut answers: Vec<Result<Vec<Answer>>> = turns.iter().map(|turn| Ok(vec![Answer::default(); turn.wishes.len()])).collect();
-    for (role, hidden) in [Role::Target, Role::Draft].into_iter().filter_map(|role| Some((role, rows.of(role)?))) {
-        for ((turn, answers), found) in turns.iter().zip(&mut answers).zip(scan_role(hidden, turns, role)) {
+    for (role, read) in [Role::Target, Role::Draft].into_iter().filter_map(|role| Some((role, rows.of(role)?))) {
+        let begun = Instant::now();
+        let found = scan_role(&read.hidden, turns, role);
+        let took = Took { seconds: read.took.seconds + begun.elapsed().as_secs_f64(), ..read.took };
+        let read = Read { hidden: read.hidden.clone(), took };
+        for ((turn, answers), found) in turns.iter().zip(&mut answers).zip(found) {
             match (found, answers.as_mut()) {
-                (Ok(stats), Ok(answers)) => turn.hand_out(role, hidden, &stats, answers),
+                (Ok(stats), Ok(answers)) => turn.hand_out(role, &read, &stats, answers),
                 (Ok(_), Err(_)) => {}
                 (Err(error), _) => *answers = Err(error),
             }
@@ -268,15 +294,13 @@ impl Turn<'_> {
     }
 
     /// Gives each wish of one model what is its own.
-    fn hand_out(&self, role: Role, hidden: &Arc<Hidden>, mut stats: &[RowStat], answers: &mut [Answer]) {
+    fn hand_out(&self, role: Role, read: &Read, mut stats: &[RowStat], answers: &mut [Answer]) {
         for ((wish, &pass), answer) in self.wishes.iter().zip(&self.places).zip(answers).filter(|((wish, _), _)| wish.model == role) {
             let (own, after) = stats.split_at(wish.scans.len());
             stats = after;
-            *answer = Answer {
-                stats: own.to_vec(),
-                tapped: hidden.tapped(pass).to_vec(),
-                full: Some(Arc::new(Rows { hidden: hidden.clone(), pass })),
-            };
+            let rows = Rows { hidden: read.hidden.clone(), pass };
+            let tapped = read.hidden.tapped(pass).to_vec();
+            *answer = Answer { stats: own.to_vec(), tapped, full: Some(Arc::new(rows)), took: Some(read.took) };
         }
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct BlockChain {
 /// The state of the draft.
 pub(crate) struct Drafter {
     plan: DraftPlan,
+    /// Of this round.
+    gamma: usize,
     rules: Rules,
     rule: RevealRule,
     seed: u64,
@@ -65,12 +67,23 @@ pub(crate) struct Drafter {
     /// Slots that the pass under way reads.
     reading: Vec<usize>,
     caching: usize,
+    ahead: Option<Ahead>,
+}
+
+/// The first pass of the next round, run while the target judges this one, on the assumption that everything is accepted.
+struct Ahead {
+    canvas: Vec<u32>,
+    block: usize,
+    reading: Vec<usize>,
+    caching: usize,
+    answer: Option<Answer>,
 }
 
 impl Drafter {
     pub(crate) fn new(plan: DraftPlan, rules: Rules, rule: RevealRule, seed: u64, grid: &Grid) -> Self {
         Self {
             plan,
+            gamma: plan.gamma,
             rules,
             rule,
             seed,
@@ -87,11 +100,13 @@ impl Drafter {
             slots: Vec::new(),
             reading: Vec::new(),
             caching: 0,
+            ahead: None,
         }
     }
 
     /// Begins a round on the target's canvas, whose current block is in step `step`.
-    pub(crate) fn begin(&mut self, grid: &Grid, step: usize) {
+    pub(crate) fn begin(&mut self, grid: &Grid, step: usize, gamma: usize) {
+        self.gamma = gamma;
         let same = self.fed.iter().zip(&grid.canvas).take_while(|(a, b)| a == b).count();
         self.fed.truncate((same / self.length * self.length).min(grid.block));
         self.canvas.clone_from(&grid.canvas);
@@ -101,9 +116,15 @@ impl Drafter {
         self.enter(grid.block, step);
     }
 
+    /// What it was made for.
+    pub(crate) fn plan(&self) -> DraftPlan {
+        self.plan
+    }
+
     /// A round without a draft.
     pub(crate) fn pause(&mut self) {
         self.block = None;
+        self.canvas.clear(); // nothing to run ahead of
         self.chains.clear();
         self.slots.clear();
     }
@@ -128,7 +149,7 @@ impl Drafter {
     fn settle(&mut self) {
         while let Some(block) = self.block {
             let open = self.canvas[block..block + self.length].contains(&self.mask_token_id);
-            if open && self.drafted < self.plan.gamma {
+            if open && self.drafted < self.gamma {
                 return;
             }
             let next = block + self.length;
@@ -141,14 +162,55 @@ impl Drafter {
         }
     }
 
+    /// The pass with which the next round would begin if the target accepts all of this one's draft.
+    pub(crate) fn run_ahead(&mut self, grid: &Grid) -> Option<Wish> {
+        let mask = self.mask_token_id;
+        let first = self.canvas.get(grid.block..)?.iter().position(|&id| id == mask)?;
+        let block = (grid.block + first) / self.length * self.length;
+        // In the current block the next round's step would have to be foreseen too; there is nothing to gain where the draft is done.
+        if block == grid.block {
+            return None;
+        }
+        let wish = self.pass(grid, block, 0);
+        let (reading, caching) = (std::mem::take(&mut self.reading), self.caching);
+        self.ahead = Some(Ahead { canvas: self.canvas.clone(), block, reading, caching, answer: None });
+        Some(wish)
+    }
+
+    /// Takes the answer to [`Self::run_ahead`].
+    pub(crate) fn take_ahead(&mut self, answer: &Answer) {
+        if let Some(ahead) = &mut self.ahead {
+            self.fed.extend_from_slice(&ahead.canvas[self.fed.len()..ahead.caching]);
+            ahead.answer = Some(answer.clone());
+        }
+    }
+
+    /// After [`Self::begin`]: makes use of the pass that was run ahead, if the target went where it was expected to go.
+    pub(crate) fn adopt(&mut self) -> Result<()> {
+        match self.ahead.take() {
+            Some(Ahead { canvas, block, reading, caching, answer: Some(answer) })
+                if self.block == Some(block) && self.step == 0 && canvas == self.canvas =>
+            {
+                (self.reading, self.caching) = (reading, caching);
+                self.take(&answer)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The next pass of this round; None when its draft is done.
     pub(crate) fn next(&mut self, grid: &Grid) -> Option<Wish> {
-        let (block, from) = (self.block?, self.fed.len());
+        Some(self.pass(grid, self.block?, self.step))
+    }
+
+    /// The next pass for a block in a step, after what is left of the prefill.
+    fn pass(&mut self, grid: &Grid, block: usize, step: usize) -> Wish {
+        let from = self.fed.len();
         let piece = grid.prefill(from, block);
         let (keep, to) = piece.map_or((block, block + self.length), |chunk| (from + chunk, from + chunk));
         self.caching = keep;
         self.reading = (keep..to).filter(|&p| self.canvas[p] == self.mask_token_id).collect();
-        if let Some(leftmost) = self.rule.looks_at(self.step).filter(|_| self.plan.steps.is_none()) {
+        if let Some(leftmost) = self.rule.looks_at(step).filter(|_| self.plan.steps.is_none()) {
             self.reading.truncate(leftmost);
         }
         self.rules.update(&self.canvas);
@@ -165,7 +227,7 @@ impl Drafter {
         };
         let kind = if piece.is_some() { PassKind::Prefill } else { PassKind::Draft };
         let rows: Counts = grid.kept_rows(from, keep).and(PassKind::Draft, to - keep);
-        Some(Wish { model: Role::Draft, cache: 0, pass, scans, kind, rows })
+        Wish { model: Role::Draft, cache: 0, pass, scans, kind, rows }
     }
 
     /// Takes the answer to the last pass.
@@ -219,8 +281,8 @@ impl Drafter {
         let mut rest = chain(tokens, block, self.mask_token_id, guess, &self.rule, self.step).unwrap_or_default();
         let within = |state: &Vec<u32>| drafted + before - masked(state);
         // Up to the first state with enough slots, as where each state takes a pass.
-        let enough = rest.states.iter().position(|state| within(state) >= self.plan.gamma).map_or(rest.states.len(), |i| i + 1);
-        rest.states.truncate(if drafted >= self.plan.gamma { 0 } else { enough });
+        let enough = rest.states.iter().position(|state| within(state) >= self.gamma).map_or(rest.states.len(), |i| i + 1);
+        rest.states.truncate(if drafted >= self.gamma { 0 } else { enough });
         rest.others.truncate(rest.states.len());
         self.drafted = rest.states.last().map_or(drafted, within);
         rest

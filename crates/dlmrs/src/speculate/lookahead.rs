@@ -4,14 +4,15 @@
 //! One state machine serves `Lookahead` (guesses from the model's own earlier rows) and `SimSD` with `states` and `identical` (a draft
 //! model's states, alone or together with those).
 
+use super::cost::Gauge;
 use super::drafter::Drafter;
 use super::guesses::{Chain, Guesses, chain};
 use super::layout::{Copy, Laid, Prefix, states};
 use super::walk::{Walk, walk};
 use crate::decode::rules::Rules;
-use crate::decode::{Answer, Counts, Decoder, Grid, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
+use crate::decode::{Amount, Answer, Counts, Decoder, Grid, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
 use crate::error::Result;
-use crate::pass::{Keep, Pass, Sees};
+use crate::pass::Pass;
 use crate::sample::RowStat;
 
 /// Where guessed states come from, and how many may ride in a pass.
@@ -21,7 +22,7 @@ pub(crate) struct Sources {
     /// Further blocks, all masked, whose rows serve as guesses for later passes.
     pub(crate) probes: usize,
     /// Rows of copies in a pass at most; one copy is always fed.
-    pub(crate) max_rows: Option<usize>,
+    pub(crate) max_rows: Amount,
     /// Beside each guessed step its runner-up.
     pub(crate) alternatives: bool,
     /// One state a pass: the slow way, for comparison.
@@ -30,6 +31,10 @@ pub(crate) struct Sources {
     pub(crate) own: bool,
     /// The draft model.
     pub(crate) drafter: Option<Drafter>,
+    /// Draft as much as has paid.
+    pub(crate) auto_gamma: bool,
+    /// The draft model goes ahead while the target judges.
+    pub(crate) overlap: bool,
     /// Fewer masked slots than this in the current block are left to the target alone.
     pub(crate) draft_from: usize,
 }
@@ -46,8 +51,9 @@ pub(crate) struct LookaheadDecoder {
     cached: usize,
     guesses: Guesses,
     tally: Tally,
-    /// The next pass, made as soon as it is known.
-    pending: Option<Wish>,
+    gauge: Gauge,
+    /// The next passes, made as soon as they are known.
+    pending: Vec<Wish>,
     /// What the pass under way does.
     under_way: UnderWay,
 }
@@ -81,34 +87,50 @@ impl LookaheadDecoder {
             cached: 0,
             guesses: Guesses::default(),
             tally: Tally::default(),
-            pending: None,
+            gauge: Gauge::default(),
+            pending: Vec::new(),
             under_way: UnderWay::Draft,
         };
-        decoder.begin_round();
+        decoder.begin_draft();
+        decoder.prepare();
         decoder
     }
 
-    fn begin_round(&mut self) {
+    /// Begins a round's draft, if there is to be one.
+    fn begin_draft(&mut self) {
         if self.grid.finished() {
             return;
         }
         let masked = self.grid.masked(self.grid.block).len();
-        let drafts = masked >= self.sources.draft_from;
         if let Some(drafter) = &mut self.sources.drafter {
-            if drafts { drafter.begin(&self.grid, self.step) } else { drafter.pause() }
+            let plan = drafter.plan();
+            let gamma = match self.sources.auto_gamma {
+                // At a whole block, or where less cannot be told to pay, the plan's.
+                true => match self.gauge.gamma(masked, plan.steps, self.grid.length, self.grid.block - self.cached) {
+                    gamma if gamma < masked => gamma,
+                    _ => plan.gamma,
+                },
+                false => plan.gamma,
+            };
+            match gamma > 0 && masked >= self.sources.draft_from {
+                true => drafter.begin(&self.grid, self.step, gamma),
+                false => drafter.pause(),
+            }
         }
-        self.prepare();
     }
 
     /// Makes the next pass: the target's prefill, then the draft's passes, then the verification.
     fn prepare(&mut self) {
+        if self.grid.finished() {
+            return;
+        }
         if let Some(chunk) = self.grid.prefill(self.cached, self.grid.block) {
-            self.pending = Some(self.prefill(chunk));
+            self.pending = vec![self.grid.prefill_wish(self.cached, chunk, self.grid.length)];
             self.under_way = UnderWay::Prefill(self.cached + chunk);
             return;
         }
         if let Some(wish) = self.sources.drafter.as_mut().and_then(|drafter| drafter.next(&self.grid)) {
-            self.pending = Some(wish);
+            self.pending = vec![wish];
             self.under_way = UnderWay::Draft;
             return;
         }
@@ -117,21 +139,9 @@ impl LookaheadDecoder {
         let rest = if self.sources.one_by_one { (0..copies.len()).filter(open).collect() } else { Vec::new() };
         let stats = vec![Vec::new(); copies.len()];
         self.verify(Verify { copies, stats, read: Vec::new(), rest });
-    }
-
-    fn prefill(&self, chunk: usize) -> Wish {
-        let (from, to) = (self.cached, self.cached + chunk);
-        let pass = Pass {
-            tokens: self.grid.canvas[from..to].to_vec(),
-            positions: (from as u32..to as u32).collect(),
-            base: from,
-            sees: Sees::Blocks(self.grid.length),
-            keep: Keep::Append((0..chunk as u32).collect()),
-            read: Vec::new(),
-            tap: None,
-        };
-        let rows = self.grid.kept_rows(from, to);
-        Wish { model: Role::Target, cache: 0, pass, scans: Vec::new(), kind: PassKind::Prefill, rows }
+        if self.sources.overlap {
+            self.pending.extend(self.sources.drafter.as_mut().and_then(|drafter| drafter.run_ahead(&self.grid)));
+        }
     }
 
     /// The copies of the next verification, block by block: the state as it is (or all masks), guessed ones, the finished one last.
@@ -195,8 +205,13 @@ impl LookaheadDecoder {
 
     /// Drops alternatives first, then the farthest block, then late states, until the rows fit.
     fn within_budget(&self, blocks: &mut Vec<Chain>) {
-        let most = self.sources.max_rows.map_or(usize::MAX, |rows| (rows / self.grid.length).max(1));
+        let length = self.grid.length;
         let mut copies: usize = blocks.iter().map(|guessed| guessed.states.len() + guessed.others.len()).sum();
+        let most = match self.sources.max_rows {
+            Amount::All => return,
+            Amount::AtMost(rows) => (rows / length).max(1),
+            Amount::Auto => self.gauge.states(copies, length, self.grid.block - self.cached),
+        };
         while copies > most {
             copies -= 1;
             if let Some(guessed) = blocks.iter_mut().rev().find(|guessed| !guessed.others.is_empty()) {
@@ -240,7 +255,7 @@ impl LookaheadDecoder {
             rows += Counts::of(serves, length);
         }
         verify.read = read.into_iter().map(|(c, position)| (fed[c], position)).collect();
-        self.pending = Some(Wish { model: Role::Target, cache: 0, pass, scans, kind, rows });
+        self.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind, rows }];
         self.under_way = UnderWay::Verify(verify);
     }
 
@@ -288,6 +303,8 @@ impl LookaheadDecoder {
         let Verify { copies, stats, .. } = verify;
         let walked = walk(&copies, self.grid.mask_token_id, |c| stats[c].clone(), &self.rule, self.step);
         self.count(&copies, &walked);
+        let corrected = walked.steps.last().is_some_and(|step| step.revealed.iter().any(|slot| slot.how == How::Corrected));
+        self.gauge.walked(walked.steps.iter().filter(|step| step.landed).count(), corrected);
         let revealed: Vec<Revealed> = walked.steps.iter().flat_map(|step| step.revealed.iter().copied()).collect();
         for slot in &revealed {
             self.grid.canvas[slot.position] = slot.stat.token;
@@ -336,15 +353,19 @@ impl Decoder for LookaheadDecoder {
     }
 
     fn next_rows(&self) -> usize {
-        self.pending.as_ref().map_or(0, |wish| wish.pass.rows())
+        self.pending.iter().map(|wish| wish.pass.rows()).sum()
     }
 
     fn next(&mut self) -> Result<Vec<Wish>> {
-        Ok(self.pending.take().into_iter().collect())
+        Ok(std::mem::take(&mut self.pending))
     }
 
     fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
         let Some(answer) = answers.first() else { return Ok(Vec::new()) };
+        if let Some(took) = answer.took {
+            let line = if matches!(self.under_way, UnderWay::Draft) { &mut self.gauge.draft } else { &mut self.gauge.target };
+            line.add(took.rows, took.seconds);
+        }
         match std::mem::replace(&mut self.under_way, UnderWay::Draft) {
             UnderWay::Prefill(cached) => self.cached = cached,
             UnderWay::Draft => {
@@ -363,7 +384,14 @@ impl Decoder for LookaheadDecoder {
                     return Ok(Vec::new());
                 }
                 let revealed = self.judge(verify);
-                self.begin_round();
+                if let (Some(drafter), Some(ahead)) = (&mut self.sources.drafter, answers.get(1)) {
+                    drafter.take_ahead(ahead);
+                }
+                self.begin_draft();
+                if let Some(drafter) = &mut self.sources.drafter {
+                    drafter.adopt()?;
+                }
+                self.prepare();
                 return Ok(revealed);
             }
         }

@@ -87,17 +87,7 @@ impl S2d2Decoder {
         }
         let (from, block) = (self.cached, self.grid.block);
         if let Some(chunk) = self.grid.prefill(from, block) {
-            let pass = Pass {
-                tokens: self.grid.canvas[from..from + chunk].to_vec(),
-                positions: (from as u32..(from + chunk) as u32).collect(),
-                base: from,
-                sees: Sees::Blocks(self.prefix_length()),
-                keep: Keep::Append((0..chunk as u32).collect()),
-                read: Vec::new(),
-                tap: None,
-            };
-            let rows = self.grid.kept_rows(from, from + chunk);
-            self.pending = Some(Wish { model: Role::Target, cache: 0, pass, scans: Vec::new(), kind: PassKind::Prefill, rows });
+            self.pending = Some(self.grid.prefill_wish(from, chunk, self.prefix_length()));
             self.under_way = UnderWay::Prefill(from + chunk);
             return;
         }

@@ -9,7 +9,6 @@ use crate::decode::rules::Rules;
 use crate::decode::{Answer, Counts, Decoder, Grid, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
 use crate::error::Result;
 use crate::model::no_token;
-use crate::pass::{Keep, Pass, Sees};
 use crate::sample::noise::{Purpose, Stream};
 use crate::sample::{RowStat, distribution};
 
@@ -25,18 +24,24 @@ pub(crate) enum Arrangement {
     Sequential,
 }
 
+/// How a draft is judged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judging {
+    pub(crate) arrangement: Arrangement,
+    /// By its probability, or else by the token that the target would put there.
+    pub(crate) by_probability: bool,
+    /// Fewer masked slots than this are left to the target alone.
+    pub(crate) draft_from: usize,
+    pub(crate) seed: u64,
+}
+
 /// The state of one request.
 pub(crate) struct SimSdDecoder {
     grid: Grid,
     rules: Rules,
     rule: RevealRule,
     drafter: Drafter,
-    arrangement: Arrangement,
-    /// Whether a draft is judged by its probability or by the token that the target would put there.
-    by_probability: bool,
-    /// Fewer masked slots than this are left to the target alone.
-    draft_from: usize,
-    seed: u64,
+    judging: Judging,
     round: u32,
     step: usize,
     cached: usize,
@@ -67,26 +72,13 @@ struct Verify {
 
 impl SimSdDecoder {
     /// Settings and task must have been validated.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn new(
-        grid: Grid,
-        rules: Rules,
-        rule: RevealRule,
-        drafter: Drafter,
-        arrangement: Arrangement,
-        by_probability: bool,
-        draft_from: usize,
-        seed: u64,
-    ) -> Self {
+    pub(crate) fn new(grid: Grid, rules: Rules, rule: RevealRule, drafter: Drafter, judging: Judging) -> Self {
         let mut decoder = Self {
             grid,
             rules,
             rule,
             drafter,
-            arrangement,
-            by_probability,
-            draft_from,
-            seed,
+            judging,
             round: 0,
             step: 0,
             cached: 0,
@@ -103,8 +95,8 @@ impl SimSdDecoder {
             return;
         }
         self.round += 1;
-        match self.grid.masked(self.grid.block).len() >= self.draft_from {
-            true => self.drafter.begin(&self.grid, self.step),
+        match self.grid.masked(self.grid.block).len() >= self.judging.draft_from {
+            true => self.drafter.begin(&self.grid, self.step, self.drafter.plan().gamma),
             false => self.drafter.pause(),
         }
         self.prepare();
@@ -113,19 +105,8 @@ impl SimSdDecoder {
     /// Makes the next pass: the target's prefill, then the draft's passes, then what the target does.
     fn prepare(&mut self) {
         if let Some(chunk) = self.grid.prefill(self.cached, self.grid.block) {
-            let (from, to) = (self.cached, self.cached + chunk);
-            let pass = Pass {
-                tokens: self.grid.canvas[from..to].to_vec(),
-                positions: (from as u32..to as u32).collect(),
-                base: from,
-                sees: Sees::Blocks(self.grid.length),
-                keep: Keep::Append((0..chunk as u32).collect()),
-                read: Vec::new(),
-                tap: None,
-            };
-            let rows = self.grid.kept_rows(from, to);
-            self.pending = Some(Wish { model: Role::Target, cache: 0, pass, scans: Vec::new(), kind: PassKind::Prefill, rows });
-            self.under_way = UnderWay::Prefill(to);
+            self.pending = Some(self.grid.prefill_wish(self.cached, chunk, self.grid.length));
+            self.under_way = UnderWay::Prefill(self.cached + chunk);
         } else if let Some(wish) = self.drafter.next(&self.grid) {
             self.pending = Some(wish);
             self.under_way = UnderWay::Draft;
@@ -169,7 +150,7 @@ impl SimSdDecoder {
         let (drafted, mask) = (self.drafted(), self.grid.mask_token_id);
         let found = vec![None; slots.len()];
         let verify = Verify { slots, found, read: Vec::new(), kept: self.grid.block, rest: Vec::new() };
-        let laid = match self.arrangement {
+        let laid = match self.judging.arrangement {
             Arrangement::Paired { aligned } => paired(&self.prefix(), &drafted, aligned),
             Arrangement::NoLeak => no_leak(&self.prefix(), &drafted),
             Arrangement::States => {
@@ -197,14 +178,14 @@ impl SimSdDecoder {
     /// Asks for a pass, reading of it only the rows that judge a slot: in a state those of the slots that the next step reveals.
     fn wish(&mut self, laid: Laid, mut verify: Verify) {
         let Laid { mut pass, read, kept } = laid;
-        let first = match self.arrangement {
+        let first = match self.judging.arrangement {
             Arrangement::Sequential => {
                 verify.slots.iter().zip(&verify.found).find(|(_, found)| found.is_none()).map_or(1, |(slot, _)| slot.tau)
             }
             _ => 1,
         };
         let judges = |&(copy, position): &(usize, usize)| {
-            let by_state = matches!(self.arrangement, Arrangement::States | Arrangement::Sequential);
+            let by_state = matches!(self.judging.arrangement, Arrangement::States | Arrangement::Sequential);
             let is = |slot: &DraftedSlot| slot.position == position && (!by_state || slot.tau == first + copy as u32);
             verify.slots.iter().position(is)
         };
@@ -212,7 +193,7 @@ impl SimSdDecoder {
             pass.read.iter().zip(&read).filter_map(|(&row, slot)| Some((row, judges(slot)?))).unzip();
         pass.read = rows;
         verify.read = judged;
-        verify.kept = if self.arrangement == Arrangement::States { kept } else { self.grid.block };
+        verify.kept = if self.judging.arrangement == Arrangement::States { kept } else { self.grid.block };
         let scans = self.scans(&verify);
         let fed = pass.rows() - (self.grid.block - self.cached);
         let rows: Counts = self.grid.kept_rows(self.cached, self.grid.block).and(PassKind::Verify, fed);
@@ -236,13 +217,13 @@ impl SimSdDecoder {
 
     /// Collects what the target says of the slots that a pass judged.
     fn collect(&mut self, verify: &mut Verify, answer: &Answer) -> Result<()> {
-        let rows = match self.by_probability {
+        let rows = match self.judging.by_probability {
             true => answer.rows(&(0..verify.read.len()).collect::<Vec<_>>())?,
             false => vec![Vec::new(); verify.read.len()],
         };
         let rules = self.scans(verify);
         for (((&index, stat), row), scan) in verify.read.iter().zip(&answer.stats).zip(rows).zip(rules) {
-            let p = match self.by_probability {
+            let p = match self.judging.by_probability {
                 true => distribution(&scan.rule, row).map_err(|reason| no_token(reason, scan.rule.position))?,
                 false => Vec::new(),
             };
@@ -258,8 +239,8 @@ impl SimSdDecoder {
         for (slot, found) in verify.slots.iter().zip(&verify.found) {
             let Some((stat, p)) = found.as_ref().filter(|_| rejected.is_none_or(|tau| slot.tau == tau)) else { break };
             let position = slot.position as u32;
-            let uniform = |purpose| Stream::new(self.seed, purpose, self.round, position).uniform();
-            let verdict = match self.by_probability {
+            let uniform = |purpose| Stream::new(self.judging.seed, purpose, self.round, position).uniform();
+            let verdict = match self.judging.by_probability {
                 true => rejection(slot.token, p, &slot.q, uniform(Purpose::Accept), uniform(Purpose::Residual)),
                 false => greedy(slot.token, stat.token),
             };

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use dlmrs::decode::{Acceptance, BlockDiffusion, Decoding, Fallback, Lookahead, SimSD, Strategy, VerifyLayout};
+use dlmrs::decode::{Acceptance, Amount, BlockDiffusion, Decoding, Fallback, Lookahead, SimSD, Strategy, VerifyLayout};
 use dlmrs::{Llm, SamplingParams};
 use proptest::prelude::*;
 use proptest::strategy::Strategy as Any;
@@ -49,19 +49,24 @@ fn prompt() -> impl Any<Value = Vec<u32>> {
 }
 
 fn simsd() -> impl Any<Value = SimSD> {
-    let gamma = (1usize..9, any::<bool>());
+    let gamma = (1usize..9, any::<bool>(), prop_oneof![4 => Just(false), 1 => Just(true)]);
     let rest = (proptest::option::of(1usize..4), any::<bool>(), proptest::option::of(1usize..60), any::<bool>(), any::<bool>());
     (rule(), gamma, 1usize..4, rest).prop_map(
-        |(block, (gamma, limited), blocks, (draft_steps, own_guesses, max_rows, target, sequential))| {
+        |(block, (gamma, limited, auto), blocks, (draft_steps, own_guesses, max_rows, target, sequential))| {
             let length = block.block_length.unwrap_or(1);
             SimSD {
                 block,
-                gamma: limited.then_some(gamma.min(length)),
+                gamma: if auto { Amount::Auto } else { limited.then_some(gamma.min(length)).into() },
                 blocks: if sequential { 1 } else { blocks },
                 draft_steps,
                 own_guesses,
-                max_rows: max_rows.filter(|_| !sequential),
+                max_rows: match max_rows {
+                    _ if sequential => Amount::All,
+                    Some(rows) if rows % 4 == 0 => Amount::Auto,
+                    rows => rows.into(),
+                },
                 alternatives: target,
+                overlap: blocks % 2 == 0 && !sequential,
                 layout: if sequential { VerifyLayout::Sequential } else { VerifyLayout::States },
                 accept: Acceptance::Identical,
                 fallback: if target { Fallback::Target } else { Fallback::Draft },
@@ -101,6 +106,7 @@ proptest! {
         let llm = &models()[model];
         let task = || task(prompt.clone(), params.clone(), seed);
         let wanted = drive(llm, &alone(&block), task(), QUIET);
+        let max_rows = if seed % 5 == 0 { Amount::Auto } else { max_rows.into() };
         let settings = Lookahead { block, blocks, probes, alternatives: seed % 2 == 0, max_rows };
         let found = drive(llm, &Decoding::Lookahead(settings), task(), QUIET);
         prop_assert_eq!(&found.canvas, &wanted.canvas);

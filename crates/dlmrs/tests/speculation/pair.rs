@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dlmrs::decode::{Acceptance, BlockDiffusion, Decoding, Fallback, Lookahead, PassKind, S2D2, SimSD, Strategy, VerifyLayout};
+use dlmrs::decode::{Acceptance, Amount, BlockDiffusion, Decoding, Fallback, Lookahead, PassKind, S2D2, SimSD, Strategy, VerifyLayout};
 use dlmrs::speculate::route::Policy;
 use dlmrs::tokenizer::{ChatOptions, Message, Specials};
 use dlmrs::{DraftSource, Error, Llm, LoadOptions, Output, Overrides, Request, SamplingParams};
@@ -119,7 +119,7 @@ fn mixed_batches() {
             block: rule(4, true),
             layout: VerifyLayout::States,
             accept: Acceptance::Greedy,
-            gamma: Some(2),
+            gamma: Amount::AtMost(2),
             ..SimSD::default()
         }),
         Decoding::SimSD(SimSD {
@@ -127,7 +127,7 @@ fn mixed_batches() {
             layout: VerifyLayout::Sequential,
             accept: Acceptance::Rejection,
             fallback: Fallback::Target,
-            gamma: Some(3),
+            gamma: Amount::AtMost(3),
             ..SimSD::default()
         }),
         Decoding::S2D2(S2D2 { block: rule(4, true), ..S2D2::default() }),
@@ -153,6 +153,38 @@ fn mixed_batches() {
                 let target = llm.generate(vec![own], |_, _| true).unwrap().remove(0);
                 assert_eq!((target.token_ids, target.text), (alone.token_ids, alone.text), "{decoding:?}");
             }
+        }
+    }
+}
+
+/// Draft and target at the same time: the same tokens and the same passes of the target, alone and in a batch.
+#[test]
+fn overlap_changes_nothing() {
+    let llm = bundled_pair();
+    for (block, blocks, draft_steps) in [(rule(4, true), 1, None), (rule(4, false), 2, Some(1)), (rule(8, true), 2, None)] {
+        for temperature in [0.0, 1.0] {
+            let params = SamplingParams { temperature, seed: Some(4), ..fixed() };
+            let of = |overlap| {
+                let settings = SimSD { block: block.clone(), blocks, draft_steps, overlap, ..SimSD::default() };
+                run(&llm, &params, &Decoding::SimSD(settings))
+            };
+            let (off, on) = (of(false), of(true));
+            for (off, on) in off.iter().zip(&on) {
+                assert_eq!(off.canvas_token_ids, on.canvas_token_ids);
+                assert_eq!((off.stats.passes, off.stats.rows), (on.stats.passes, on.stats.rows));
+                assert_eq!(off.stats.speculation, on.stats.speculation);
+            }
+            // A pass that went ahead in vain comes on top; one that did not is one that the round need not run.
+            let forwards = |overlap| {
+                let settings = SimSD { block: block.clone(), blocks, draft_steps, overlap, ..SimSD::default() };
+                let mut engine = llm.engine();
+                engine.submit(requests(&llm, &params, &Decoding::SimSD(settings)).remove(0)).unwrap();
+                while !engine.is_idle() {
+                    engine.step().unwrap();
+                }
+                engine.work().forwards
+            };
+            assert!(forwards(true) < forwards(false), "{} {}", forwards(true), forwards(false));
         }
     }
 }
@@ -256,8 +288,8 @@ fn settings_that_cannot_be_are_refused() {
     refused(&canvas, simsd(|_| {}), "is bidirectional");
     refused(&canvas, Decoding::S2D2(S2D2::default()), "is S2D2, but tiny-llada is bidirectional");
     refused(&canvas, Decoding::Lookahead(Lookahead::default()), "is bidirectional");
-    refused(&pair, simsd(|s| s.gamma = Some(0)), "gamma");
-    refused(&pair, simsd(|s| (s.gamma, s.block.block_length) = (Some(5), Some(4))), "a block has 4 slots");
+    refused(&pair, simsd(|s| s.gamma = Amount::AtMost(0)), "gamma");
+    refused(&pair, simsd(|s| (s.gamma, s.block.block_length) = (Amount::AtMost(5), Some(4))), "a block has 4 slots");
     refused(&pair, simsd(|s| s.block.block_length = Some(0)), "block_length");
     refused(&pair, simsd(|s| s.block.block_length = Some(1 << 20)), "block_length");
     refused(&pair, simsd(|s| s.blocks = 0), "blocks");
@@ -269,10 +301,12 @@ fn settings_that_cannot_be_are_refused() {
         "above 1 needs layout states",
     );
     refused(&pair, simsd(|s| (s.accept, s.draft_steps) = (Acceptance::Greedy, Some(1))), "draft_steps");
-    refused(&pair, simsd(|s| (s.accept, s.max_rows) = (Acceptance::Greedy, Some(9))), "max_rows");
+    refused(&pair, simsd(|s| (s.accept, s.max_rows) = (Acceptance::Greedy, Amount::AtMost(9))), "max_rows");
+    refused(&pair, simsd(|s| (s.accept, s.gamma) = (Acceptance::Greedy, Amount::Auto)), "auto goes by the clock");
+    refused(&pair, simsd(|s| (s.accept, s.overlap) = (Acceptance::Greedy, true)), "overlap: needs layout states");
     refused(&pair, simsd(|s| s.align_positions = false), "align_positions");
     refused(&pair, simsd(|s| s.draft_steps = Some(0)), "draft_steps");
-    refused(&pair, Decoding::Lookahead(Lookahead { max_rows: Some(0), ..Lookahead::default() }), "max_rows");
+    refused(&pair, Decoding::Lookahead(Lookahead { max_rows: Amount::AtMost(0), ..Lookahead::default() }), "max_rows");
     refused(&pair, Decoding::Lookahead(Lookahead { probes: 65, ..Lookahead::default() }), "probes");
     refused(&pair, Decoding::S2D2(S2D2 { policy: Policy::MinSpan(0), ..S2D2::default() }), "min_span");
 }

@@ -1,6 +1,6 @@
 //! Settings of Lookahead.
 
-use super::{BlockDiffusion, Method, Subject, Task, check};
+use super::{Amount, BlockDiffusion, Method, Subject, Task, check};
 use crate::checkpoint::NativeAttention;
 use crate::decode::rules::Rules;
 use crate::decode::{Decoder, Grid, RevealRule};
@@ -22,23 +22,23 @@ pub struct Lookahead {
     pub probes: usize,
     /// Beside each guessed step its runner-up, for slots that are decided in another order than guessed: more rows, fewer passes.
     pub alternatives: bool,
-    /// Rows of guessed states and probes in a pass at most. None: no limit.
-    pub max_rows: Option<usize>,
+    /// Rows of guessed states and probes in a pass at most; `Auto` goes by what rows cost, which changes passes and no token.
+    pub max_rows: Amount,
 }
 
 impl Default for Lookahead {
     fn default() -> Self {
-        Self { block: BlockDiffusion::default(), blocks: 2, probes: 1, alternatives: true, max_rows: None }
+        Self { block: BlockDiffusion::default(), blocks: 2, probes: 1, alternatives: true, max_rows: Amount::All }
     }
 }
 
 /// Refuses numbers of blocks and rows that cannot be.
-pub(super) fn check_blocks(blocks: usize, max_rows: Option<usize>) -> Result<()> {
+pub(super) fn check_blocks(blocks: usize, max_rows: Amount) -> Result<()> {
     check::positive("blocks", Some(blocks))?;
     if blocks > MOST_BLOCKS {
         return Err(Error::input("blocks", format!("is {blocks}; at most {MOST_BLOCKS} are possible")));
     }
-    check::positive("max_rows", max_rows)
+    check::positive("max_rows", max_rows.limit())
 }
 
 impl Method for Lookahead {
@@ -81,6 +81,8 @@ impl Method for Lookahead {
             one_by_one: false,
             own: true,
             drafter: None,
+            auto_gamma: false,
+            overlap: false,
             draft_from: 0,
         };
         Box::new(LookaheadDecoder::new(grid, Rules::new(&task, &[]), rule, sources))

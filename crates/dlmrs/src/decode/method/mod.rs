@@ -1,5 +1,6 @@
 //! The methods of decoding and their settings, with the papers' own names. None means the checkpoint's own way.
 
+mod amount;
 mod block;
 mod cache;
 mod canvas;
@@ -12,6 +13,7 @@ mod suffix;
 mod suffix_text;
 mod task;
 
+pub use amount::Amount;
 pub use block::{BlockDiffusion, Strategy};
 pub use cache::{CacheMode, EarlyStop, Refresh};
 pub use canvas::{Canvas, DreamAlg, Remasking};

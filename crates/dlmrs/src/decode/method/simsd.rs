@@ -1,12 +1,12 @@
 //! Settings of speculation with a draft model.
 
 use super::lookahead::check_blocks;
-use super::{BlockDiffusion, Method, Subject, Task, check};
+use super::{Amount, BlockDiffusion, Method, Subject, Task, check};
 use crate::checkpoint::NativeAttention;
 use crate::decode::rules::Rules;
 use crate::decode::{Decoder, Grid, RevealRule};
 use crate::error::{Error, Result};
-use crate::speculate::{Arrangement, DraftPlan, Drafter, LookaheadDecoder, SimSdDecoder, Sources};
+use crate::speculate::{Arrangement, DraftPlan, Drafter, Judging, LookaheadDecoder, SimSdDecoder, Sources};
 
 /// The copies of a block that one pass of the target judges; see [`crate::speculate::layout`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,8 +73,9 @@ words!(Fallback, "fallback", "draft" => Self::Draft, "target" => Self::Target);
 pub struct SimSD {
     /// The reveal rule, of draft and target.
     pub block: BlockDiffusion,
-    /// Slots of a block that a round drafts at most, 1 to B; slots that one step reveals together are never parted. None: B.
-    pub gamma: Option<usize>,
+    /// Slots of a block that a round drafts at most, 1 to B; slots that one step reveals together are never parted. `Auto`
+    /// (with `identical` only) goes by what drafts cost and how many are accepted, and leaves them out where they do not pay.
+    pub gamma: Amount,
     /// Blocks that a round drafts and a pass may confirm; beyond 1 with `states` and `identical` only.
     pub blocks: usize,
     /// Passes of the draft model a block at most; the rest of its chain is guessed from the last. With `identical` only. None: all it takes.
@@ -83,8 +84,8 @@ pub struct SimSD {
     pub own_guesses: bool,
     /// Beside each guessed step its runner-up, as in [`super::Lookahead`]. With `states` and `identical`; ignored elsewhere.
     pub alternatives: bool,
-    /// Rows of guessed states in a pass at most, with `states` and `identical`. None: no limit.
-    pub max_rows: Option<usize>,
+    /// Rows of guessed states in a pass at most, with `states` and `identical`; `Auto` goes by what rows cost.
+    pub max_rows: Amount,
     /// What the target's pass looks like.
     pub layout: VerifyLayout,
     /// When a drafted token stays.
@@ -93,22 +94,26 @@ pub struct SimSD {
     pub align_positions: bool,
     /// What happens when fewer than `gamma` masked slots are left.
     pub fallback: Fallback,
+    /// The draft model begins the next round while the target judges this one, on the assumption that everything is accepted; both run at the
+    /// same time. With `states` and `identical`; it changes no token.
+    pub overlap: bool,
 }
 
 impl Default for SimSD {
     fn default() -> Self {
         Self {
             block: BlockDiffusion::default(),
-            gamma: None,
+            gamma: Amount::All,
             blocks: 1,
             draft_steps: None,
             own_guesses: true,
             alternatives: true,
-            max_rows: None,
+            max_rows: Amount::All,
             layout: VerifyLayout::default(),
             accept: Acceptance::default(),
             align_positions: true,
             fallback: Fallback::default(),
+            overlap: false,
         }
     }
 }
@@ -128,8 +133,17 @@ impl SimSD {
         if self.blocks > 1 && !self.whole_states() {
             return Err(Error::input("blocks", "above 1 needs layout states and accept identical"));
         }
-        if self.max_rows.is_some() && !self.whole_states() {
+        if self.max_rows != Amount::All && !self.whole_states() {
             return Err(Error::input("max_rows", "has an effect with layout states and accept identical only; leave it out"));
+        }
+        if self.overlap && !self.whole_states() {
+            return Err(Error::input("overlap", "needs layout states and accept identical; leave it out"));
+        }
+        if self.gamma.is_auto() && self.accept != Acceptance::Identical {
+            return Err(Error::input(
+                "gamma",
+                "auto goes by the clock, so it needs accept identical, where no choice changes a token; give a number",
+            ));
         }
         if self.draft_steps.is_some() && self.accept != Acceptance::Identical {
             return Err(Error::input("draft_steps", "needs accept identical: what is guessed from fewer passes was drawn from no row"));
@@ -157,7 +171,7 @@ impl Method for SimSD {
     fn validate(&self) -> Result<()> {
         self.block.validate()?;
         check_blocks(self.blocks, self.max_rows)?;
-        check::positive("gamma", self.gamma)?;
+        check::positive("gamma", self.gamma.limit())?;
         check::positive("draft_steps", self.draft_steps)
     }
 
@@ -171,7 +185,7 @@ impl Method for SimSD {
             );
             return Err(Error::input("decoding", message));
         }
-        match (self.gamma, self.block.block_length.or(subject.block_length)) {
+        match (self.gamma.limit(), self.block.block_length.or(subject.block_length)) {
             (Some(gamma), Some(length)) if gamma > length => {
                 Err(Error::input("gamma", format!("is {gamma}, but a block has {length} slots; 1 to {length} is needed")))
             }
@@ -187,7 +201,7 @@ impl Method for SimSD {
         let grid = Grid::new(&self.block, &task);
         let rule = RevealRule::new(&self.block, grid.length);
         let rules = || Rules::new(&task, &[]);
-        let gamma = self.gamma.unwrap_or(grid.length);
+        let gamma = self.gamma.limit().unwrap_or(grid.length);
         let honest = self.accept == Acceptance::Rejection;
         let plan = DraftPlan { gamma, steps: self.draft_steps, blocks: self.blocks, honest };
         let drafter = Drafter::new(plan, rules(), rule.clone(), task.seed, &grid);
@@ -199,7 +213,8 @@ impl Method for SimSD {
             VerifyLayout::Sequential => Arrangement::Sequential,
         };
         if self.accept != Acceptance::Identical {
-            return Box::new(SimSdDecoder::new(grid, rules(), rule, drafter, arrangement, honest, draft_from, task.seed));
+            let judging = Judging { arrangement, by_probability: honest, draft_from, seed: task.seed };
+            return Box::new(SimSdDecoder::new(grid, rules(), rule, drafter, judging));
         }
         let sources = Sources {
             blocks: self.blocks,
@@ -209,6 +224,8 @@ impl Method for SimSD {
             one_by_one: arrangement == Arrangement::Sequential,
             own: self.own_guesses && self.whole_states(),
             drafter: Some(drafter),
+            auto_gamma: self.gamma.is_auto(),
+            overlap: self.overlap,
             draft_from,
         };
         Box::new(LookaheadDecoder::new(grid, rules(), rule, sources))

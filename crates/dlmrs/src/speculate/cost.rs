@@ -1,0 +1,153 @@
+//! How much speculation pays, from what passes took and what became of guesses: for `"auto"`, which is allowed only where no choice can
+//! change a result.
+
+/// How much of what was seen before still counts after one more.
+const FADE: f64 = 0.95;
+
+/// A straight line through (rows, seconds), by least squares; older passes fade.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Line {
+    n: f64,
+    x: f64,
+    y: f64,
+    xx: f64,
+    xy: f64,
+}
+
+impl Line {
+    /// A pass of so many rows took so long.
+    pub fn add(&mut self, rows: usize, seconds: f64) {
+        let x = rows as f64;
+        for (sum, more) in
+            [(&mut self.n, 1.0), (&mut self.x, x), (&mut self.y, seconds), (&mut self.xx, x * x), (&mut self.xy, x * seconds)]
+        {
+            *sum = FADE * *sum + more;
+        }
+    }
+
+    /// What a pass of so many rows would take; None until passes of different sizes were seen.
+    pub fn at(&self, rows: usize) -> Option<f64> {
+        let spread = self.n * self.xx - self.x * self.x;
+        if self.n < 2.0 || spread < 0.01 * self.x * self.x {
+            return None;
+        }
+        let slope = ((self.n * self.xy - self.x * self.y) / spread).max(0.0);
+        let start = ((self.y - slope * self.x) / self.n).max(0.0);
+        Some(start + slope * rows as f64)
+    }
+
+    /// The mean of what was seen; 0 at first.
+    pub fn mean(&self) -> f64 {
+        self.y / self.n.max(1.0)
+    }
+}
+
+/// What was seen so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gauge {
+    /// Passes of the target.
+    pub target: Line,
+    /// Passes of the draft model.
+    pub draft: Line,
+    landed: f64,
+    tried: f64,
+    paused: usize,
+}
+
+/// After so many rounds without a draft one is tried again.
+const TRY_AGAIN: usize = 8;
+
+impl Gauge {
+    /// A walk went from state to guessed state so many times, and ended before the guesses did or not.
+    pub fn walked(&mut self, landed: usize, corrected: bool) {
+        self.landed = FADE * self.landed + landed as f64;
+        self.tried = FADE * self.tried + landed as f64 + f64::from(u8::from(corrected));
+    }
+
+    /// The chance that a guessed state is reached from the one before it.
+    fn chance(&self) -> f64 {
+        // One success and one failure are taken as given, so that nothing is ever certain.
+        (self.landed + 1.0) / (self.tried + 2.0)
+    }
+
+    /// Steps that a pass with so many states one after the other is expected to take.
+    fn steps(&self, states: usize) -> f64 {
+        (0..states).map(|i| self.chance().powi(i as i32)).sum()
+    }
+
+    /// How many of `available` states of `length` rows pay in a pass of `before` other rows; all, until that can be told.
+    pub fn states(&self, available: usize, length: usize, before: usize) -> usize {
+        let rate = |states: usize| Some(self.steps(states) / self.target.at(before + states * length)?);
+        best(1..=available, rate).unwrap_or(available)
+    }
+
+    /// How many of `masked` slots a round should draft, in at most `passes` passes of the draft model; 0 is none. All, until that can be told.
+    pub fn gamma(&mut self, masked: usize, passes: Option<usize>, length: usize, before: usize) -> usize {
+        let cost = |slots: usize| slots.min(passes.unwrap_or(slots)) as f64 * self.draft.mean();
+        let rate = |slots: usize| Some(self.steps(slots + 1) / (self.target.at(before + (slots + 1) * length)? + cost(slots)));
+        let slots = best(0..=masked, rate).unwrap_or(masked);
+        self.paused = if slots == 0 { self.paused + 1 } else { 0 };
+        if self.paused > TRY_AGAIN {
+            self.paused = 0;
+            return masked;
+        }
+        slots
+    }
+}
+
+/// The first number with the highest rate; None if one has none.
+fn best(numbers: impl Iterator<Item = usize>, rate: impl Fn(usize) -> Option<f64>) -> Option<usize> {
+    let mut best: Option<(usize, f64)> = None;
+    for number in numbers {
+        let rate = rate(number)?;
+        if best.is_none_or(|(_, highest)| rate > highest) {
+            best = Some((number, rate));
+        }
+    }
+    best.map(|(number, _)| number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gauge(start: f64, slope: f64, landed: usize, corrected: usize, draft: f64) -> Gauge {
+        let mut gauge = Gauge::default();
+        for rows in [4, 20, 36, 8, 24, 40] {
+            gauge.target.add(rows, start + slope * rows as f64);
+            gauge.draft.add(4, draft);
+        }
+        for i in 0..20 {
+            gauge.walked(landed, i < corrected);
+        }
+        gauge
+    }
+
+    #[test]
+    fn a_line_is_found_again() {
+        let line = gauge(3.0, 0.5, 0, 0, 0.0).target;
+        assert!((line.at(100).unwrap() - 53.0).abs() < 1e-6);
+        let mut same = Line::default();
+        (0..9).for_each(|_| same.add(8, 1.0));
+        assert_eq!(same.at(8), None, "one size tells nothing of another");
+    }
+
+    #[test]
+    fn cheap_rows_and_good_guesses_pay() {
+        assert_eq!(gauge(10.0, 0.0, 4, 0, 0.0).states(9, 4, 0), 9, "rows for nothing");
+        assert_eq!(gauge(0.0, 1.0, 4, 20, 0.0).states(9, 4, 0), 1, "a row costs as much as a pass");
+        let (bad, good) = (gauge(10.0, 1.0, 0, 20, 0.0).states(9, 4, 0), gauge(10.0, 1.0, 4, 2, 0.0).states(9, 4, 0));
+        assert!(bad < good, "{bad} {good}");
+        assert_eq!(Gauge::default().states(9, 4, 0), 9, "nothing is known");
+    }
+
+    #[test]
+    fn a_dear_or_bad_draft_is_left_out_and_tried_again() {
+        assert_eq!(gauge(10.0, 0.0, 4, 0, 0.1).gamma(4, None, 4, 0), 4);
+        let mut dear = gauge(10.0, 0.1, 1, 20, 50.0);
+        let rounds: Vec<usize> = (0..TRY_AGAIN + 1).map(|_| dear.gamma(4, None, 4, 0)).collect();
+        assert_eq!(rounds[..TRY_AGAIN], [0; TRY_AGAIN]);
+        assert_eq!(rounds[TRY_AGAIN], 4);
+        assert!(gauge(10.0, 0.1, 4, 1, 3.0).gamma(4, Some(1), 4, 0) >= gauge(10.0, 0.1, 4, 1, 3.0).gamma(4, None, 4, 0));
+    }
+}
