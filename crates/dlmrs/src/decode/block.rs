@@ -1,4 +1,4 @@
-//! Block diffusion (SDAR): blocks from left to right on an absolute grid, each denoised in steps.
+//! Block diffusion (SDAR, LLaDA2): blocks from left to right on an absolute grid, each denoised in steps.
 //!
 //! A finished block's keys and values are final, because the model is block-causal, so caching is exact. They are not computed in a
 //! pass of their own: the rows of whatever is finished and not yet cached go into the pass that denoises the next block. The same rule
@@ -60,7 +60,7 @@ impl BlockDecoder {
             rules,
             length,
             strategy: settings.strategy,
-            threshold: settings.threshold.unwrap_or(0.85),
+            threshold: settings.threshold.unwrap_or(task.threshold),
             entropy_bound: settings.entropy_bound.unwrap_or(0.35),
             quotas: quotas(length, settings.steps.unwrap_or(length)),
             step: 0,
