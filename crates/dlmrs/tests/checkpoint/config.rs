@@ -313,3 +313,45 @@ fn experts_that_are_missing_or_stored_in_two_ways() {
     });
     refused(both.open(), &["stored in two ways", "experts.gate_up_proj", "experts.0."]);
 }
+
+/// Each expert of a fused checkpoint has the numbers that it has where experts are stored one by one.
+#[test]
+fn fused_experts_are_the_same_experts() {
+    let (single, c) = (Copy::of("llada2_moe"), 48);
+    let config = single.read().unwrap();
+    let FeedForward::Mixture(mixture) = config.feed_forward.clone() else { panic!("a mixture") };
+    let expert = |weights: &dlmrs::checkpoint::Weights, layer: usize, index: usize| {
+        let names = dlmrs::checkpoint::Names::of(config.family).mixture(weights.expert_layout(), layer);
+        names.expert(&mixture, c, index).map(|part| weights.load_rows_f32(&part).unwrap())
+    };
+    let wanted = single.open().unwrap();
+    for gate_up in [false, true] {
+        let fused = Copy::of("llada2_moe").tensors(|tensors| fuse(tensors, gate_up)).open().unwrap();
+        for (layer, index) in [(1, 0), (1, 15), (2, 7)] {
+            assert!(expert(&fused, layer, index) == expert(&wanted, layer, index), "gate_up {gate_up}, layer {layer}, expert {index}");
+        }
+    }
+}
+
+/// Stacks the 16 experts of layers 1 and 2, each [24, 48], [24, 48] and [48, 24].
+fn fuse(tensors: &mut crate::common::Tensors, gate_up: bool) {
+    for layer in [1, 2] {
+        let prefix = format!("model.layers.{layer}.mlp.experts.");
+        let mut take = |index: usize, kind: &str| tensors.remove(&format!("{prefix}{index}.{kind}_proj.weight")).unwrap();
+        let experts: Vec<_> = (0..16).map(|index| ["gate", "up", "down"].map(|kind| take(index, kind))).collect();
+        let stack = |kinds: &[usize], shape: [usize; 3]| {
+            let mut tensor = crate::common::Tensor::zeros(experts[0][0].dtype, &shape);
+            tensor.bytes = experts.iter().flat_map(|expert| kinds.iter().flat_map(|kind| expert[*kind].bytes.clone())).collect();
+            tensor
+        };
+        let down = stack(&[2], [16, 48, 24]);
+        if gate_up {
+            tensors.insert(format!("{prefix}gate_up_proj"), stack(&[0, 1], [16, 48, 48]));
+            tensors.insert(format!("{prefix}down_proj"), down);
+        } else {
+            tensors.insert(format!("{prefix}gate_proj.weight"), stack(&[0], [16, 24, 48]));
+            tensors.insert(format!("{prefix}up_proj.weight"), stack(&[1], [16, 24, 48]));
+            tensors.insert(format!("{prefix}down_proj.weight"), down);
+        }
+    }
+}
