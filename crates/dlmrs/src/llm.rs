@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::checkpoint::{Facts, Family, Folder, ModelConfig, NativeAttention, Overrides, Report, facts, inspect};
+use crate::checkpoint::{Facts, Folder, ModelConfig, NativeAttention, Overrides, Report, facts, inspect};
 use crate::decode::{Decoding, Subject};
 use crate::draft::{Draft, DraftSource};
 use crate::engine::{Engine, Event, Output, Request, RequestId};
@@ -152,23 +152,18 @@ impl Llm {
         }
     }
 
+    /// Whether Dream's schedule by entropy is its own.
     pub(crate) fn is_dream(&self) -> bool {
-        self.config().family == Family::Dream
+        self.config().family.profile().entropy_schedule
     }
 
     /// LLaDA takes confidences from the plain softmax, the others from the distribution that is drawn from, as their generation code does.
     pub(crate) fn confidence(&self) -> Confidence {
-        match self.config().family {
-            Family::Llada => Confidence::Raw,
-            Family::Sdar | Family::Dream => Confidence::Shaped,
-        }
+        self.config().family.profile().confidence
     }
 
     pub(crate) fn filter_order(&self) -> FilterOrder {
-        match self.config().family {
-            Family::Dream => FilterOrder::TopPFirst,
-            Family::Sdar | Family::Llada => FilterOrder::TopKFirst,
-        }
+        self.config().family.profile().filter_order
     }
 
     /// An engine of its own for this caller.

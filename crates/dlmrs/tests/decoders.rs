@@ -22,6 +22,7 @@ fn task(prompt: Vec<u32>, max_tokens: usize) -> Task {
         drawable: u32::MAX,
         eos_token_id: None,
         stop_token_ids: vec![],
+        threshold: 0.85,
         block_length: Some(4),
         shift: false,
         dream: false,

@@ -1,7 +1,6 @@
 //! Options about how the canvas is filled. Which of them have a meaning depends on the model's method; the others are refused.
 
 use clap::Args;
-use dlmrs::checkpoint::Family;
 use dlmrs::decode::Strategy;
 use dlmrs::{BlockDiffusion, Canvas, Decoding, Llm};
 
@@ -113,7 +112,7 @@ impl DecodingArgs {
                 return said(format!("{option} and --alg are two ways to choose slots; leave one of them out"));
             }
         }
-        let has_schedule = self.threshold.is_none() && !factor && (self.alg.is_some() || llm.config().family == Family::Dream);
+        let has_schedule = self.threshold.is_none() && !factor && (self.alg.is_some() || llm.subject().dream);
         for (option, given) in [("--eps", self.eps.is_some()), ("--alg-temp", self.alg_temp.is_some())] {
             if given && !has_schedule {
                 return said(format!("{option} has an effect with one of Dream's schedules only; add --alg"));

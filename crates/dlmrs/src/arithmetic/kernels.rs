@@ -6,7 +6,7 @@ use std::sync::Arc;
 use candle_core::{CpuStorage, DType, Device, Storage, Tensor};
 use dlmrs_kernels::{self as kernels, AttentionPass, PackedLinear, Team};
 
-use super::{Arithmetic, AttentionInput, Product, Rotation};
+use super::{Arithmetic, AttentionInput, Product, Rotation, WeightedSum};
 use crate::error::Result;
 
 /// The arithmetic of `dlmrs-kernels`.
@@ -82,9 +82,39 @@ impl Product for Packed {
     }
 }
 
+/// A sum that is added to in place.
+struct Sum {
+    values: Vec<f32>, // [R, C]
+    rows: usize,
+    width: usize,
+}
+
+impl WeightedSum for Sum {
+    fn add(&mut self, y: &Tensor, rows: &[u32], weights: &[f32]) -> Result<()> {
+        let y = host(y)?; // [N, C]
+        for ((&row, weight), y) in rows.iter().zip(weights).zip(y.chunks(self.width)) {
+            let sum = &mut self.values[row as usize * self.width..][..self.width];
+            sum.iter_mut().zip(y).for_each(|(sum, y)| *sum += weight * y);
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Tensor> {
+        Ok(Tensor::from_vec(self.values, (self.rows, self.width), &Device::Cpu)?)
+    }
+}
+
 impl Arithmetic for Kernels {
     fn product(&self, weight: Vec<f32>, n: usize, k: usize, bias: Option<Vec<f32>>) -> Result<Arc<dyn Product>> {
         Ok(Arc::new(Packed { weight: PackedLinear::pack(&weight, n, k), bias, team: self.team.clone() }))
+    }
+
+    fn product_f32(&self, weight: Vec<f32>, n: usize, k: usize) -> Result<Arc<dyn Product>> {
+        self.product(weight, n, k, None)
+    }
+
+    fn weighted_sum(&self, rows: usize, width: usize) -> Result<Box<dyn WeightedSum + '_>> {
+        Ok(Box::new(Sum { values: vec![0.0; rows * width], rows, width }))
     }
 
     fn tensor(&self, data: Vec<f32>, shape: &[usize]) -> Result<Tensor> {

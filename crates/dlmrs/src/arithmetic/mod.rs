@@ -27,6 +27,14 @@ pub(crate) trait Product: Send + Sync {
     fn weights_of(&self, ids: &[u32]) -> Result<Tensor>;
 }
 
+/// A sum in f32 of weighted rows that come in parts, one expert of a mixture after the other.
+pub(crate) trait WeightedSum {
+    /// Adds `weights[i]` times row i of y [N, C] to the row `rows[i]` of the sum; no row twice.
+    fn add(&mut self, y: &Tensor, rows: &[u32], weights: &[f32]) -> Result<()>;
+    /// [R, C], in the type of the activations.
+    fn finish(self: Box<Self>) -> Result<Tensor>;
+}
+
 /// Rotary angles of the rows of a forward: cosines and sines, [R, rotary_dim / 2] each, in f32.
 pub(crate) struct Rotation {
     pub(crate) cos: Tensor,
@@ -55,6 +63,10 @@ pub(crate) struct AttentionInput<'a> {
 pub(crate) trait Arithmetic: Send + Sync {
     /// Takes a weight [N, K] and an optional bias [N] over.
     fn product(&self, weight: Vec<f32>, n: usize, k: usize, bias: Option<Vec<f32>>) -> Result<Arc<dyn Product>>;
+    /// The same for a product in f32 whatever the type of the activations: the router of a mixture.
+    fn product_f32(&self, weight: Vec<f32>, n: usize, k: usize) -> Result<Arc<dyn Product>>;
+    /// A sum of R rows of C numbers, all zero so far.
+    fn weighted_sum(&self, rows: usize, width: usize) -> Result<Box<dyn WeightedSum + '_>>;
     /// A vector or table as the other operations expect it.
     fn tensor(&self, data: Vec<f32>, shape: &[usize]) -> Result<Tensor>;
     /// x [R, N] by rows of `weight` [N].

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use candle_core::{D, DType, Device, Tensor};
 use dlmrs_kernels::{Sight, Team};
 
-use super::{Arithmetic, AttentionInput, Product, Rotation};
+use super::{Arithmetic, AttentionInput, Product, Rotation, WeightedSum};
 use crate::error::Result;
 
 /// The arithmetic of candle-core and candle-nn.
@@ -37,6 +37,8 @@ impl Product for Dense {
     }
 
     fn columns(&self, x: &Tensor, from: usize, to: usize) -> Result<Vec<f32>> {
+        // A router is in f32, whatever the activations are.
+        let x = x.to_dtype(self.weight.dtype())?;
         let y = x.matmul(&self.weight.narrow(0, from, to - from)?.t()?)?; // [R, to - from]
         Ok(y.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
     }
@@ -47,10 +49,39 @@ impl Product for Dense {
     }
 }
 
+/// A sum in f32 on the device, cast when it is complete.
+struct Sum {
+    values: Tensor, // [R, C]
+    dtype: DType,
+}
+
+impl WeightedSum for Sum {
+    fn add(&mut self, y: &Tensor, rows: &[u32], weights: &[f32]) -> Result<()> {
+        let device = self.values.device();
+        let rows = Tensor::from_slice(rows, rows.len(), &Device::Cpu)?.to_device(device)?;
+        let weights = Tensor::from_slice(weights, (weights.len(), 1), &Device::Cpu)?.to_device(device)?; // [N, 1]
+        self.values = self.values.index_add(&rows, &y.to_dtype(DType::F32)?.broadcast_mul(&weights)?, 0)?;
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Tensor> {
+        Ok(self.values.to_dtype(self.dtype)?)
+    }
+}
+
 impl Arithmetic for Plain {
     fn product(&self, weight: Vec<f32>, n: usize, k: usize, bias: Option<Vec<f32>>) -> Result<Arc<dyn Product>> {
         let bias = bias.map(|bias| self.tensor(bias, &[n])).transpose()?;
         Ok(Arc::new(Dense { weight: self.tensor(weight, &[n, k])?, bias }))
+    }
+
+    fn product_f32(&self, weight: Vec<f32>, n: usize, k: usize) -> Result<Arc<dyn Product>> {
+        let weight = Tensor::from_vec(weight, (n, k), &Device::Cpu)?.to_device(&self.device)?;
+        Ok(Arc::new(Dense { weight, bias: None }))
+    }
+
+    fn weighted_sum(&self, rows: usize, width: usize) -> Result<Box<dyn WeightedSum + '_>> {
+        Ok(Box::new(Sum { values: Tensor::zeros((rows, width), DType::F32, &self.device)?, dtype: self.dtype }))
     }
 
     fn tensor(&self, data: Vec<f32>, shape: &[usize]) -> Result<Tensor> {

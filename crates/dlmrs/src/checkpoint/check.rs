@@ -1,7 +1,7 @@
 //! Compares the tensors that are there with those that the config asks for: each once, with the right shape and a type that can be
 //! read, and nothing beside them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use safetensors::tensor::TensorInfo;
 use serde_json::Value;
@@ -9,50 +9,81 @@ use serde_json::Value;
 use super::json::shown;
 use super::shard::Shard;
 use super::weights::{Entry, StoredType};
-use super::{ModelConfig, names};
+use super::{ExpertLayout, FeedForward, ModelConfig, names};
 use crate::{Error, Result};
 
 /// How many problems are spelt out in one message.
 const MOST: usize = 20;
 
+/// Problems, the first ones in words: a wrong config may make a problem of every tensor of every expert.
+#[derive(Default)]
+struct Problems {
+    said: Vec<String>,
+    all: usize,
+}
+
+impl Problems {
+    fn push(&mut self, problem: impl FnOnce() -> String) {
+        self.all += 1;
+        if self.said.len() < MOST {
+            self.said.push(problem());
+        }
+    }
+}
+
+/// What has been found to fit.
+pub(super) struct Checked {
+    pub(super) entries: BTreeMap<String, Entry>,
+    pub(super) layout: ExpertLayout,
+}
+
 /// The tensors by name, if nothing is missing, surplus, doubled or wrongly shaped; else one error that names them with their files.
-pub(super) fn entries(shards: &[Shard], config: &ModelConfig, whole: &str) -> Result<BTreeMap<String, Entry>> {
-    let mut problems = Vec::new();
+pub(super) fn entries(shards: &[Shard], config: &ModelConfig, whole: &str) -> Result<Checked> {
+    let mut problems = Problems::default();
     let mut found: BTreeMap<String, (usize, &TensorInfo)> = BTreeMap::new();
+    let file = |shard: usize| shards.get(shard).map_or(whole, |shard| shard.name.as_str());
     for (index, shard) in shards.iter().enumerate() {
         for (name, info) in shard.tensors().into_iter().filter(|(name, _)| !names::ignored(name)) {
             if let Some((earlier, _)) = found.get(&name) {
-                let first = shards.get(*earlier).map_or("", |shard| shard.name.as_str());
-                problems.push(format!("{} is stored twice, in {first} and in {}", tensor(&name), shard.name));
+                problems.push(|| format!("{} is stored twice, in {} and in {}", tensor(&name), file(*earlier), shard.name));
             } else {
                 found.insert(name, (index, info));
             }
         }
     }
-    let expected = names::expected(config);
-    let known: HashSet<&str> = expected.iter().map(|(name, _)| name.as_str()).collect();
+    let layout = layout(&found, config, whole)?;
     let head = names::Names::of(config.family).head;
     let mut entries = BTreeMap::new();
-    for (name, shape) in &expected {
-        match found.get(name) {
-            Some(&(shard, info)) => {
-                let file = shards.get(shard).map_or(whole, |shard| shard.name.as_str());
-                match entry(name, shape, shard, info, file) {
-                    Ok(entry) => {
-                        entries.insert(name.clone(), entry);
-                    }
-                    Err(problem) => problems.push(problem),
-                }
-            }
+    for (name, shape) in names::expected(config, layout) {
+        match found.remove(&name) {
+            Some((shard, info)) => match entry(&name, &shape, shard, info, file(shard)) {
+                Ok(entry) => drop(entries.insert(name, entry)),
+                Err(problem) => problems.push(|| problem),
+            },
             None if config.tied && name == head => {}
-            None => problems.push(format!("{name} {shape:?} is missing")),
+            None => problems.push(|| format!("{name} {shape:?} is missing")),
         }
     }
-    for (name, (shard, _)) in found.iter().filter(|(name, _)| !known.contains(name.as_str())) {
-        let file = shards.get(*shard).map_or(whole, |shard| shard.name.as_str());
-        problems.push(format!("{} in {file} belongs to no {} model of this config", tensor(name), config.family));
+    for (name, (shard, _)) in &found {
+        problems.push(|| format!("{} in {} belongs to no {} model of this config", tensor(name), file(*shard), config.family));
     }
-    if problems.is_empty() { Ok(entries) } else { Err(report(whole, &problems)) }
+    if problems.all == 0 { Ok(Checked { entries, layout }) } else { Err(report(whole, &problems)) }
+}
+
+/// How the experts are stored, which must be one way for all of them.
+fn layout(found: &BTreeMap<String, (usize, &TensorInfo)>, config: &ModelConfig, whole: &str) -> Result<ExpertLayout> {
+    if !matches!(config.feed_forward, FeedForward::Mixture(_)) {
+        return Ok(ExpertLayout::default());
+    }
+    match ExpertLayout::found(found.keys().map(String::as_str)).as_slice() {
+        [] => Ok(ExpertLayout::default()),
+        [(layout, _)] => Ok(*layout),
+        [(_, one), (_, other), ..] => {
+            let (one, other) = (tensor(one), tensor(other));
+            let message = format!("experts are stored in two ways, as {one} and as {other}; keep one of them");
+            Err(Error::checkpoint(whole, message))
+        }
+    }
 }
 
 /// One tensor against the shape it must have.
@@ -66,14 +97,14 @@ fn entry(name: &str, shape: &[usize], shard: usize, info: &TensorInfo, file: &st
     Ok(Entry { shard, dtype, info: info.clone() })
 }
 
-fn report(whole: &str, problems: &[String]) -> Error {
-    let mut message = format!("the weights do not fit the config ({} problems): ", problems.len());
-    if problems.len() == 1 {
+fn report(whole: &str, problems: &Problems) -> Error {
+    let mut message = format!("the weights do not fit the config ({} problems): ", problems.all);
+    if problems.all == 1 {
         message = "the weights do not fit the config: ".to_string();
     }
-    message += &problems.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join("; ");
-    if problems.len() > MOST {
-        message += &format!("; and {} more", problems.len() - MOST);
+    message += &problems.said.join("; ");
+    if problems.all > problems.said.len() {
+        message += &format!("; and {} more", problems.all - problems.said.len());
     }
     Error::checkpoint(whole, message)
 }

@@ -1,7 +1,8 @@
 //! One description for the one decoder layer, whatever family the checkpoint is of.
 
+use super::experts::Mixture;
 use super::json::Object;
-use super::{Family, Folder, Rope, llada, qwen};
+use super::{Family, Folder, Rope};
 use crate::Result;
 
 // No model comes near these; they keep a damaged or hostile file from becoming an allocation or an overflow.
@@ -59,8 +60,8 @@ pub struct ModelConfig {
     pub torch_dtype: Option<String>,
 }
 
-/// What follows attention in a layer. Mixtures of experts will be further variants.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What follows attention in a layer.
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FeedForward {
     /// SwiGLU: `down(silu(gate(x)) * up(x))`.
@@ -68,6 +69,8 @@ pub enum FeedForward {
         /// F, the feed-forward size.
         intermediate: usize,
     },
+    /// A mixture of experts, in all layers or all but the first ones.
+    Mixture(Mixture),
 }
 
 /// Who sees whom in the family's own forward.
@@ -93,10 +96,7 @@ impl ModelConfig {
     /// Reads and checks `config.json`. Keys that would change the arithmetic are honoured or refused by name.
     pub fn read(folder: &Folder) -> Result<Self> {
         let object = Object::parse(folder.describe("config.json"), &folder.require("config.json")?)?;
-        let config = match Family::of(&object)? {
-            family @ (Family::Sdar | Family::Dream) => qwen::read(&object, family)?,
-            Family::Llada => llada::read(&object)?,
-        };
+        let config = (Family::of(&object)?.profile().read)(&object)?;
         config.check(&object)?;
         Ok(config)
     }
@@ -108,6 +108,9 @@ impl ModelConfig {
             return Err(
                 object.error(format!("{heads} query heads cannot share {kv_heads} key heads: the first must be a multiple of the second"))
             );
+        }
+        if let FeedForward::Mixture(mixture) = &self.feed_forward {
+            mixture.check(object)?;
         }
         if self.wide_parameters() > u128::from(MAX_PARAMETERS) {
             return Err(object.error(format!(
@@ -123,6 +126,16 @@ impl ModelConfig {
         }
     }
 
+    /// What follows attention in layer `index`: before the first mixture layer a dense one.
+    pub fn feed_forward_of(&self, index: usize) -> FeedForward {
+        match &self.feed_forward {
+            FeedForward::Mixture(Mixture { dense_first: (layers, intermediate), .. }) if index < *layers => {
+                FeedForward::Dense { intermediate: *intermediate }
+            }
+            other => other.clone(),
+        }
+    }
+
     /// How many numbers the weights of this config are, with one matrix for embedding and head if they are tied.
     pub fn parameters(&self) -> u64 {
         // `check` has bounded it; a hand-made config cannot overflow it either.
@@ -131,11 +144,14 @@ impl ModelConfig {
 
     fn wide_parameters(&self) -> u128 {
         let [c, l, h, g, d, v] = [self.hidden, self.layers, self.heads, self.kv_heads, self.head_dim, self.vocab].map(|n| n as u128);
-        let FeedForward::Dense { intermediate } = self.feed_forward;
         let biases = if self.qkv_bias { (h + 2 * g) * d } else { 0 };
         let norms = 2 * c + if self.qk_norm { 2 * d } else { 0 };
-        let layer = (2 * h + 2 * g) * d * c + 3 * c * intermediate as u128 + biases + norms;
-        l * layer + c + v * c * if self.tied { 1 } else { 2 }
+        let feed_forward = |layer| match self.feed_forward_of(layer) {
+            FeedForward::Dense { intermediate } => 3 * c * intermediate as u128,
+            FeedForward::Mixture(mixture) => mixture.parameters(c),
+        };
+        let layer = (2 * h + 2 * g) * d * c + biases + norms;
+        l * layer + (0..self.layers).map(feed_forward).sum::<u128>() + c + v * c * if self.tied { 1 } else { 2 }
     }
 
     /// Bytes of keys and values that one token keeps, with numbers of `size` bytes: `2 * L * G * D * size`.

@@ -4,7 +4,7 @@
 //! answer says where it was found.
 
 use super::json::Object;
-use super::{Family, Folder, ModelConfig, NativeAttention};
+use super::{Folder, ModelConfig, NativeAttention};
 use crate::{Error, Result};
 
 const CALLER: &str = "the caller";
@@ -52,21 +52,6 @@ pub struct Facts {
     pub max_model_len_from: &'static str,
 }
 
-/// A family's answers when nobody else has one.
-struct Table {
-    mask: u32,
-    block: Option<usize>,
-    stops: &'static [u32],
-}
-
-fn table(family: Family) -> Table {
-    match family {
-        Family::Sdar => Table { mask: 151_669, block: Some(4), stops: &[151_643, 151_645] },
-        Family::Llada => Table { mask: 126_336, block: None, stops: &[126_081, 126_348] },
-        Family::Dream => Table { mask: 151_666, block: None, stops: &[151_643, 151_645] },
-    }
-}
-
 /// Settles everything. `tokenizer_mask_id` and `tokenizer_eos` are what the tokenizer's own files call mask and end of sequence.
 pub fn facts(
     folder: &Folder,
@@ -82,7 +67,7 @@ pub fn facts(
                 "not found in {} nor in the tokenizer, and the usual one of {}, {}, is beyond this vocabulary of {}; give mask_token_id",
                 folder.describe(CONFIG),
                 config.family,
-                table(config.family).mask,
+                config.family.profile().mask_token_id,
                 config.vocab
             ),
         ));
@@ -101,7 +86,7 @@ pub fn facts(
         mask_token_id_from,
         block_length,
         block_length_from,
-        block_length_baked: config.family == Family::Sdar,
+        block_length_baked: config.family.profile().block_length_baked,
         stop_token_ids,
         stop_token_ids_from,
         max_model_len,
@@ -128,7 +113,7 @@ pub(super) fn mask_token(
         return Ok(Some((id, TOKENIZER)));
     }
     // The table is about the public checkpoints; a smaller vocabulary is another one, where the id would mean nothing.
-    Ok(within(table(config.family).mask, config).ok().map(|id| (id, FAMILY)))
+    Ok(within(config.family.profile().mask_token_id, config).ok().map(|id| (id, FAMILY)))
 }
 
 /// The stop tokens and where they were found. What the family is known to end a turn with always counts too, as far as the vocabulary
@@ -149,7 +134,7 @@ pub(super) fn stop_tokens(
         return Ok((ids, CALLER));
     }
     let (mut ids, from) = named_stop_tokens(folder, config, tokenizer)?;
-    let family = table(config.family).stops.iter().copied().filter(|id| within(*id, config).is_ok());
+    let family = config.family.profile().stop_token_ids.iter().copied().filter(|id| within(*id, config).is_ok());
     let more: Vec<u32> = family.filter(|id| !ids.contains(id)).collect();
     let from = match (from, more.is_empty()) {
         (from, true) => from,
@@ -209,7 +194,7 @@ pub(super) fn block_length(folder: &Folder, config: &ModelConfig, overrides: &Ov
     if let Some(length) = suffix(&folder.name()).filter(|length| (1..=max).contains(length)) {
         return Ok((Some(length), FOLDER_NAME));
     }
-    Ok((table(config.family).block, FAMILY))
+    Ok((config.family.profile().block_length, FAMILY))
 }
 
 /// 8 from `SDAR-8B-Chat-b8`.

@@ -3,10 +3,14 @@
 use serde_json::Value;
 
 use super::json::{Object, shown};
+use super::names::Names;
+use super::{ModelConfig, dream, llada, llada_moe, llada2, rnd1, sdar, sdar_moe};
+use crate::sample::{Confidence, FilterOrder};
 use crate::{Error, Result};
 
 /// A family of models: a config reader, a map of tensor names and a few flags around the one decoder layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Family {
     /// SDAR and TraDo: block diffusion, Qwen3 bodies.
     Sdar,
@@ -14,18 +18,46 @@ pub enum Family {
     Llada,
     /// Dream, Dream-Coder and DiffuCoder: bidirectional, Qwen2.5 bodies, predictions shifted by one.
     Dream,
+    /// SDAR-30B-A3B: SDAR with a mixture of experts.
+    SdarMoe,
+    /// LLaDA-MoE: bidirectional, a mixture of experts.
+    LladaMoe,
+    /// RND1: bidirectional, a mixture of experts, predictions shifted by one.
+    Rnd1,
+    /// LLaDA2.0 and 2.1: block-causal, a mixture of experts.
+    Llada2,
+}
+
+/// What is particular to a family. Each stands in the family's own file, and nowhere else is a family told from another.
+pub(crate) struct Profile {
+    /// The name that people use.
+    pub(crate) name: &'static str,
+    /// What may stand at `architectures[0]` of its configs, the usual one first.
+    pub(crate) architectures: &'static [&'static str],
+    /// Reads and checks its keys.
+    pub(super) read: fn(&Object) -> Result<ModelConfig>,
+    pub(super) names: &'static Names,
+    /// The answers of its public checkpoints when nobody else has one.
+    pub(super) mask_token_id: u32,
+    pub(super) block_length: Option<usize>,
+    /// Whether the weights were trained for one block length, so that another degrades them.
+    pub(super) block_length_baked: bool,
+    pub(super) stop_token_ids: &'static [u32],
+    /// The threshold of its own block diffusion.
+    pub(crate) threshold: f32,
+    /// Whether a canvas is decided by falling entropy on Dream's time line unless told otherwise.
+    pub(crate) entropy_schedule: bool,
+    /// Which distribution its generation code takes confidences from above temperature 0.
+    pub(crate) confidence: Confidence,
+    /// In which order its generation code filters.
+    pub(crate) filter_order: FilterOrder,
 }
 
 /// Architectures that are known to be something else, with what they are. Several share a `model_type` with a supported family or with
 /// a plain autoregressive model, which is why `model_type` decides nothing here.
 const OTHERS: &[(&str, &str)] = &[
-    ("SDARMoeForCausalLM", "an SDAR model with a mixture of experts"),
-    ("LLaDAMoEModelLM", "a LLaDA model with a mixture of experts"),
-    ("LLaDAMoEModel", "a LLaDA model with a mixture of experts"),
-    ("LLaDA2MoeModelLM", "a LLaDA2 model with a mixture of experts"),
     ("ILLaDAForCausalLM", "an iLLaDA model"),
     ("Fast_dLLM_QwenForCausalLM", "a Fast-dLLM v2 model"),
-    ("RND1LM", "an RND1 model"),
     ("WeDLMForCausalLM", "a WeDLM model"),
     ("DFlashDraftModel", "a DFlash draft head, which is no model of its own"),
     ("EfficientDLM", "an Efficient-DLM model"),
@@ -42,24 +74,29 @@ const OTHERS: &[(&str, &str)] = &[
 ];
 
 impl Family {
-    const ALL: [Self; 3] = [Self::Sdar, Self::Llada, Self::Dream];
+    const ALL: [Self; 7] = [Self::Sdar, Self::SdarMoe, Self::Llada, Self::LladaMoe, Self::Llada2, Self::Dream, Self::Rnd1];
 
-    /// The name that people use.
-    pub fn name(self) -> &'static str {
+    /// What is particular to it.
+    pub(crate) fn profile(self) -> &'static Profile {
         match self {
-            Self::Sdar => "SDAR",
-            Self::Llada => "LLaDA",
-            Self::Dream => "Dream",
+            Self::Sdar => &sdar::PROFILE,
+            Self::Llada => &llada::PROFILE,
+            Self::Dream => &dream::PROFILE,
+            Self::SdarMoe => &sdar_moe::PROFILE,
+            Self::LladaMoe => &llada_moe::PROFILE,
+            Self::Rnd1 => &rnd1::PROFILE,
+            Self::Llada2 => &llada2::PROFILE,
         }
     }
 
-    /// What stands at `architectures[0]` of its configs.
+    /// The name that people use.
+    pub fn name(self) -> &'static str {
+        self.profile().name
+    }
+
+    /// What usually stands at `architectures[0]` of its configs.
     pub fn architecture(self) -> &'static str {
-        match self {
-            Self::Sdar => "SDARForCausalLM",
-            Self::Llada => "LLaDAModelLM",
-            Self::Dream => "DreamModel",
-        }
+        self.profile().architectures.first().copied().unwrap_or_default()
     }
 
     /// Decides by `architectures[0]` and nothing else.
@@ -75,7 +112,7 @@ impl Family {
         let Some(name) = first.as_str() else {
             return Err(config.error(format!("architectures[0] is {}, but must be a name", shown(first))));
         };
-        Self::ALL.into_iter().find(|family| family.architecture() == name).ok_or_else(|| {
+        Self::ALL.into_iter().find(|family| family.profile().architectures.contains(&name)).ok_or_else(|| {
             let model_type = config.get("model_type").map_or(String::new(), |kind| format!(" (model_type {})", shown(kind)));
             let what = OTHERS.iter().find(|(other, _)| *other == name).map_or(String::new(), |(_, what)| format!(": it is {what}"));
             unsupported(config, format!("architectures[0] is {}{model_type}, which is not supported{what}", shown(first)))

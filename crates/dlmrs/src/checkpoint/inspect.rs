@@ -129,8 +129,9 @@ pub fn inspect(folder: &Folder, overrides: &Overrides, tokenizer_mask_id: Option
 }
 
 fn feed_forward(config: &ModelConfig) -> String {
-    match config.feed_forward {
+    match &config.feed_forward {
         FeedForward::Dense { intermediate } => format!("dense, {intermediate}"),
+        FeedForward::Mixture(mixture) => mixture.describe(),
     }
 }
 

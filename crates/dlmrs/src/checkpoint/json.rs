@@ -58,6 +58,13 @@ impl Object {
         size.map(Some).ok_or_else(|| self.wrong(key, value, &format!("a whole number from 1 to {max}")))
     }
 
+    /// A whole number from 0 to `max`.
+    pub(super) fn optional_count(&self, key: &str, max: usize) -> Result<Option<usize>> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let count = value.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| *n <= max);
+        count.map(Some).ok_or_else(|| self.wrong(key, value, &format!("a whole number from 0 to {max}")))
+    }
+
     /// A number within bounds, both included.
     pub(super) fn number(&self, key: &str, low: f64, high: f64) -> Result<f64> {
         self.optional_number(key, low, high)?.ok_or_else(|| self.missing(key, &format!("a number from {low} to {high}")))

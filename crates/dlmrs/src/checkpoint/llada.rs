@@ -1,11 +1,48 @@
 //! Configs with the keys of OLMo: LLaDA-8B and LLaDA-1.5, as in the GSAI-ML repositories.
 
 use super::config::{self, FeedForward, ModelConfig, NativeAttention};
+use super::family::Profile;
 use super::json::{Object, shown};
+use super::names::{LayerParts, Names};
 use super::{Family, Rope};
 use crate::Result;
+use crate::sample::{Confidence, FilterOrder};
 
-pub(super) fn read(object: &Object) -> Result<ModelConfig> {
+/// `ff_out` is two things: the way back of a layer, and at the top level the output head.
+const NAMES: Names = Names {
+    embedding: "model.transformer.wte.weight",
+    final_norm: "model.transformer.ln_f.weight",
+    head: "model.transformer.ff_out.weight",
+    layer: &LayerParts {
+        prefix: "model.transformer.blocks",
+        input_norm: "attn_norm.weight",
+        qkv: ["q_proj", "k_proj", "v_proj"],
+        fused_qkv: false,
+        head_norms: ["q_norm.weight", "k_norm.weight"],
+        o: "attn_out.weight",
+        post_norm: "ff_norm.weight",
+        gate: "ff_proj.weight",
+        up: "up_proj.weight",
+        down: "ff_out.weight",
+    },
+};
+
+pub(super) const PROFILE: Profile = Profile {
+    name: "LLaDA",
+    architectures: &["LLaDAModelLM"],
+    read,
+    names: &NAMES,
+    mask_token_id: 126_336,
+    block_length: None,
+    block_length_baked: false,
+    stop_token_ids: &[126_081, 126_348],
+    threshold: 0.85,
+    entropy_schedule: false,
+    confidence: Confidence::Raw,
+    filter_order: FilterOrder::TopKFirst,
+};
+
+fn read(object: &Object) -> Result<ModelConfig> {
     refuse(object)?;
     let hidden = object.size("d_model", config::MAX_HIDDEN)?;
     let heads = object.size("n_heads", config::MAX_HEADS)?;

@@ -1,5 +1,6 @@
 //! What each tensor is called in a family's files, and the shape it must have, by the public checkpoints.
 
+use super::experts::{ExpertLayout, MixtureNames};
 use super::{Family, FeedForward, ModelConfig};
 
 /// The names of a family's tensors by role.
@@ -11,7 +12,7 @@ pub struct Names {
     pub final_norm: &'static str,
     /// The output head, `[V, C]`; absent where it is tied to the embedding.
     pub head: &'static str,
-    layer: &'static LayerParts,
+    pub(super) layer: &'static LayerParts,
 }
 
 /// The names of one layer's tensors. Matrices are stored `[out, in]`, so a product is `x [R, in] * w^T`.
@@ -19,6 +20,8 @@ pub struct Names {
 pub struct LayerNames {
     /// RMSNorm before attention, `[C]`.
     pub input_norm: String,
+    /// Whether q, k and v are the rows of one tensor in this order, `[(H + 2 * G) * D, C]`, which all three then name.
+    pub fused_qkv: bool,
     /// Queries, `[H * D, C]`.
     pub q: String,
     /// Keys, `[G * D, C]`.
@@ -43,26 +46,31 @@ pub struct LayerNames {
 
 /// Prefix and endings of a layer's names.
 #[derive(Debug, PartialEq, Eq)]
-struct LayerParts {
-    prefix: &'static str,
-    input_norm: &'static str,
-    /// What stands before `q_proj`, `k_proj` and `v_proj`.
-    attention: &'static str,
-    o: &'static str,
-    post_norm: &'static str,
-    gate: &'static str,
-    up: &'static str,
-    down: &'static str,
+pub(super) struct LayerParts {
+    pub(super) prefix: &'static str,
+    pub(super) input_norm: &'static str,
+    /// Without `.weight` and `.bias`.
+    pub(super) qkv: [&'static str; 3],
+    pub(super) fused_qkv: bool,
+    pub(super) head_norms: [&'static str; 2],
+    pub(super) o: &'static str,
+    pub(super) post_norm: &'static str,
+    pub(super) gate: &'static str,
+    pub(super) up: &'static str,
+    pub(super) down: &'static str,
 }
 
-const QWEN: Names = Names {
+/// The names of Qwen's bodies.
+pub(super) const QWEN: Names = Names {
     embedding: "model.embed_tokens.weight",
     final_norm: "model.norm.weight",
     head: "lm_head.weight",
     layer: &LayerParts {
         prefix: "model.layers",
         input_norm: "input_layernorm.weight",
-        attention: "self_attn.",
+        qkv: ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+        fused_qkv: false,
+        head_norms: ["self_attn.q_norm.weight", "self_attn.k_norm.weight"],
         o: "self_attn.o_proj.weight",
         post_norm: "post_attention_layernorm.weight",
         gate: "mlp.gate_proj.weight",
@@ -71,45 +79,31 @@ const QWEN: Names = Names {
     },
 };
 
-/// `ff_out` is two things: the way back of a layer, and at the top level the output head.
-const LLADA: Names = Names {
-    embedding: "model.transformer.wte.weight",
-    final_norm: "model.transformer.ln_f.weight",
-    head: "model.transformer.ff_out.weight",
-    layer: &LayerParts {
-        prefix: "model.transformer.blocks",
-        input_norm: "attn_norm.weight",
-        attention: "",
-        o: "attn_out.weight",
-        post_norm: "ff_norm.weight",
-        gate: "ff_proj.weight",
-        up: "up_proj.weight",
-        down: "ff_out.weight",
-    },
-};
-
 impl Names {
     /// The names of a family.
     pub fn of(family: Family) -> Self {
-        match family {
-            Family::Sdar | Family::Dream => QWEN,
-            Family::Llada => LLADA,
-        }
+        *family.profile().names
+    }
+
+    /// The names of the mixture of layer `index`, for a checkpoint that stores its experts in this way.
+    pub fn mixture(&self, layout: ExpertLayout, index: usize) -> MixtureNames {
+        MixtureNames::new(&format!("{}.{index}", self.layer.prefix), layout)
     }
 
     /// The names of layer `index`, with the biases and head norms that the config has.
     pub fn layer(&self, config: &ModelConfig, index: usize) -> LayerNames {
         let parts = self.layer;
         let name = |ending: &str| format!("{}.{index}.{ending}", parts.prefix);
-        let attention = |ending: &str| format!("{}.{index}.{}{ending}", parts.prefix, parts.attention);
+        let [q, k, v] = parts.qkv.map(|part| name(&format!("{part}.weight")));
         LayerNames {
             input_norm: name(parts.input_norm),
-            q: attention("q_proj.weight"),
-            k: attention("k_proj.weight"),
-            v: attention("v_proj.weight"),
+            fused_qkv: parts.fused_qkv,
+            q,
+            k,
+            v,
             o: name(parts.o),
-            biases: config.qkv_bias.then(|| ["q_proj.bias", "k_proj.bias", "v_proj.bias"].map(attention)),
-            head_norms: config.qk_norm.then(|| ["q_norm.weight", "k_norm.weight"].map(attention)),
+            biases: config.qkv_bias.then(|| parts.qkv.map(|part| name(&format!("{part}.bias")))),
+            head_norms: config.qk_norm.then(|| parts.head_norms.map(&name)),
             post_norm: name(parts.post_norm),
             gate: name(parts.gate),
             up: name(parts.up),
@@ -118,32 +112,32 @@ impl Names {
     }
 }
 
-/// Every tensor of a checkpoint with its shape, in the order of the arithmetic. The head comes last and is the only one that may be
-/// absent, if the config ties it.
-pub(super) fn expected(config: &ModelConfig) -> Vec<(String, Vec<usize>)> {
+/// Every tensor of a checkpoint with its shape, in the order of the arithmetic, made a layer at a time. The head comes last and is the
+/// only one that may be absent, if the config ties it.
+pub(super) fn expected(config: &ModelConfig, layout: ExpertLayout) -> impl Iterator<Item = (String, Vec<usize>)> {
     let names = Names::of(config.family);
-    let ModelConfig { hidden: c, head_dim: d, vocab, .. } = *config;
+    let (vocab, c) = (config.vocab, config.hidden);
+    let ends = [(names.final_norm.to_string(), vec![c]), (names.head.to_string(), vec![vocab, c])];
+    let layers = (0..config.layers).flat_map(move |index| layer(config, &names, layout, index));
+    std::iter::once((names.embedding.to_string(), vec![vocab, c])).chain(layers).chain(ends)
+}
+
+fn layer(config: &ModelConfig, names: &Names, layout: ExpertLayout, index: usize) -> Vec<(String, Vec<usize>)> {
+    let ModelConfig { hidden: c, head_dim: d, .. } = *config;
     let (queries, keys) = (config.heads * d, config.kv_heads * d);
-    let FeedForward::Dense { intermediate: f } = config.feed_forward;
-    let mut all = vec![(names.embedding.to_string(), vec![vocab, c])];
-    for index in 0..config.layers {
-        let layer = names.layer(config, index);
-        all.extend([
-            (layer.input_norm, vec![c]),
-            (layer.q, vec![queries, c]),
-            (layer.k, vec![keys, c]),
-            (layer.v, vec![keys, c]),
-            (layer.o, vec![c, queries]),
-            (layer.post_norm, vec![c]),
-            (layer.gate, vec![f, c]),
-            (layer.up, vec![f, c]),
-            (layer.down, vec![c, f]),
-        ]);
-        all.extend(layer.biases.into_iter().flatten().zip([vec![queries], vec![keys], vec![keys]]));
-        all.extend(layer.head_norms.into_iter().flatten().zip([vec![d], vec![d]]));
+    let layer = names.layer(config, index);
+    let mut all = vec![(layer.input_norm, vec![c])];
+    match layer.fused_qkv {
+        true => all.push((layer.q, vec![queries + 2 * keys, c])),
+        false => all.extend([(layer.q, vec![queries, c]), (layer.k, vec![keys, c]), (layer.v, vec![keys, c])]),
     }
-    all.push((names.final_norm.to_string(), vec![c]));
-    all.push((names.head.to_string(), vec![vocab, c]));
+    all.extend([(layer.o, vec![c, queries]), (layer.post_norm, vec![c])]);
+    match config.feed_forward_of(index) {
+        FeedForward::Dense { intermediate: f } => all.extend([(layer.gate, vec![f, c]), (layer.up, vec![f, c]), (layer.down, vec![c, f])]),
+        FeedForward::Mixture(mixture) => all.extend(names.mixture(layout, index).expected(config, &mixture)),
+    }
+    all.extend(layer.biases.into_iter().flatten().zip([vec![queries], vec![keys], vec![keys]]));
+    all.extend(layer.head_norms.into_iter().flatten().zip([vec![d], vec![d]]));
     all
 }
 

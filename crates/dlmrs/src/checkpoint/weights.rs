@@ -1,13 +1,14 @@
 //! The weights of a checkpoint: mapped, checked as a whole against the config, read one tensor at a time.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use half::{bf16, f16};
 use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 
 use super::shard::Shard;
-use super::{Folder, ModelConfig, Names, check, index};
+use super::{ExpertLayout, Folder, ModelConfig, Names, StoredRows, check, index};
 use crate::{Error, Result};
 
 /// The type that a tensor is stored in.
@@ -63,6 +64,7 @@ pub(super) struct Entry {
 pub struct Weights {
     shards: Vec<Shard>,
     entries: BTreeMap<String, Entry>,
+    layout: ExpertLayout,
     head: &'static str,
     whole: String,
 }
@@ -81,8 +83,8 @@ impl Weights {
             [one] => one.file.clone(),
             _ => folder.path().display().to_string(),
         };
-        let entries = check::entries(&shards, config, &whole)?;
-        Ok(Some(Self { shards, entries, head: Names::of(config.family).head, whole }))
+        let check::Checked { entries, layout } = check::entries(&shards, config, &whole)?;
+        Ok(Some(Self { shards, entries, layout, head: Names::of(config.family).head, whole }))
     }
 
     /// Whether a tensor is stored.
@@ -111,13 +113,32 @@ impl Weights {
         shard.map(|shard| shard.file.as_str())
     }
 
+    /// How the experts of a mixture are stored.
+    pub fn expert_layout(&self) -> ExpertLayout {
+        self.layout
+    }
+
     /// A tensor's numbers in row-major order, widened to f32, which changes none of them. A NaN or an infinity is an error.
     pub fn load_f32(&self, name: &str) -> Result<Vec<f32>> {
+        self.load(name, None)
+    }
+
+    /// Like [`Weights::load_f32`], some rows of a tensor, counted over all its dimensions but the last.
+    pub fn load_rows_f32(&self, part: &StoredRows) -> Result<Vec<f32>> {
+        self.load(&part.tensor, part.rows.as_ref())
+    }
+
+    fn load(&self, name: &str, rows: Option<&Range<usize>>) -> Result<Vec<f32>> {
         let found = self.entries.get(name).and_then(|entry| self.shards.get(entry.shard).map(|shard| (entry, shard)));
         let Some((entry, shard)) = found else {
             return Err(Error::checkpoint(&self.whole, format!("holds no tensor {name}")));
         };
-        let bytes = shard.bytes(&entry.info);
+        let mut bytes = shard.bytes(&entry.info);
+        if let Some(rows) = rows {
+            let row = entry.info.shape.last().map_or(1, |width| width * entry.dtype.size());
+            let part = bytes.get(rows.start.saturating_mul(row)..rows.end.saturating_mul(row));
+            bytes = part.ok_or_else(|| Error::checkpoint(&self.whole, format!("{name} has no rows {rows:?}")))?;
+        }
         // The header's sizes have been compared with the file, so this is no more than twice what is on disk.
         let numbers = bytes.len() / entry.dtype.size();
         let mut values = Vec::new();

@@ -1,4 +1,4 @@
-//! Block diffusion (SDAR): blocks from left to right on an absolute grid, each denoised in steps.
+//! Block diffusion (SDAR, LLaDA2): blocks from left to right on an absolute grid, each denoised in steps.
 //!
 //! A finished block's keys and values are final, because the model is block-causal, so caching is exact. They are not computed in a
 //! pass of their own: the rows of whatever is finished and not yet cached go into the pass that denoises the next block. The same rule
@@ -28,7 +28,7 @@ impl BlockDecoder {
     /// Settings and task must have been validated; the block length is the settings' or the task's, or else the whole canvas.
     pub fn new(settings: &BlockDiffusion, task: Task) -> Self {
         let grid = Grid::new(settings, &task);
-        let rule = RevealRule::new(settings, grid.length);
+        let rule = RevealRule::new(settings, task.threshold, grid.length);
         Self { grid, rules: Rules::new(&task, &[]), rule, step: 0, cached: 0, reading: Vec::new(), caching: 0 }
     }
 

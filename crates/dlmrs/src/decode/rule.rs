@@ -5,8 +5,6 @@ use super::reveal::{self, Candidate, Chosen};
 use super::schedule::quotas;
 use crate::sample::RowStat;
 
-/// SDAR's threshold where none is given (its generation script).
-pub(super) const THRESHOLD: f32 = 0.85;
 /// SDAR's entropy bound where none is given (its generation script).
 const ENTROPY_BOUND: f32 = 0.35;
 
@@ -21,11 +19,11 @@ pub struct RevealRule {
 }
 
 impl RevealRule {
-    /// Of validated settings, for blocks of `length` slots.
-    pub fn new(settings: &BlockDiffusion, length: usize) -> Self {
+    /// Of validated settings, for blocks of `length` slots; `threshold` is the family's own, where the settings give none.
+    pub fn new(settings: &BlockDiffusion, threshold: f32, length: usize) -> Self {
         Self {
             strategy: settings.strategy,
-            threshold: settings.threshold.unwrap_or(THRESHOLD),
+            threshold: settings.threshold.unwrap_or(threshold),
             entropy_bound: settings.entropy_bound.unwrap_or(ENTROPY_BOUND),
             quotas: quotas(length, settings.steps.unwrap_or(length)),
         }

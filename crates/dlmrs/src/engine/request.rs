@@ -72,6 +72,7 @@ impl Active {
             eos_token_id: llm.eos_token_id(),
             stop_token_ids,
             block_length: llm.facts().block_length,
+            threshold: llm.config().family.profile().threshold,
             shift: llm.config().shift,
             dream: llm.is_dream(),
             confidence: llm.confidence(),

@@ -1,10 +1,12 @@
 //! One decoder layer for every family: RMSNorm, attention with rotary positions, RMSNorm, feed-forward, two residuals.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use candle_core::Tensor;
 
 use super::Part;
+use super::mixture::{Expert, Mixture};
 use crate::arithmetic::{Arithmetic, AttentionInput, Product, Rotation};
 use crate::error::Result;
 
@@ -24,17 +26,28 @@ pub(crate) struct Layer {
     pub(crate) eps: f64,
 }
 
-/// What stands between the second norm and the second residual. Mixtures of experts will be further variants.
+/// What stands between the second norm and the second residual.
 pub(crate) enum FeedForward {
     /// down(silu(gate(x)) * up(x))
-    Dense { gate: Arc<dyn Product>, up: Arc<dyn Product>, down: Arc<dyn Product> },
+    Dense(Expert),
+    /// A few of many such, chosen for each row.
+    Mixture(Mixture),
 }
 
 impl FeedForward {
     /// x [R, C] -> [R, C]
     fn forward(&self, arithmetic: &dyn Arithmetic, x: &Tensor) -> Result<Tensor> {
         match self {
-            Self::Dense { gate, up, down } => down.forward(&arithmetic.silu_mul(gate.forward(x)?, &up.forward(x)?)?),
+            Self::Dense(expert) => expert.forward(arithmetic, x),
+            Self::Mixture(mixture) => mixture.forward(arithmetic, x),
+        }
+    }
+
+    /// How often an expert's weights have been read so far.
+    pub(crate) fn expert_reads(&self) -> u64 {
+        match self {
+            Self::Dense(_) => 0,
+            Self::Mixture(mixture) => mixture.reads.load(Ordering::Relaxed),
         }
     }
 }

@@ -1,14 +1,17 @@
 //! From a checkpoint's tensors to a model.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use candle_core::DType;
 use dlmrs_kernels::Team;
 
 use super::Model;
 use super::layer::{FeedForward, Layer};
+use super::mixture::{Expert, Mixture};
+use super::router::Chooser;
 use crate::arithmetic::{self, Arithmetic, Backend, Precision, Product};
-use crate::checkpoint::{Folder, LayerNames, ModelConfig, Names, StoredType, Weights};
+use crate::checkpoint::{self, Folder, LayerNames, MixtureNames, ModelConfig, Names, StoredRows, StoredType, Weights};
 use crate::device;
 use crate::error::{Error, Result};
 
@@ -65,7 +68,7 @@ impl Model {
         let mut report = |done| if progress(done, config.layers + 1) { Ok(()) } else { Err(Error::Interrupted) };
         let mut layers = Vec::with_capacity(config.layers);
         for index in 0..config.layers {
-            layers.push(reader.layer(&names.layer(&config, index))?);
+            layers.push(reader.layer(&names, index)?);
             report(index + 1)?;
         }
         // A stored head wins over what the config says of tying.
@@ -107,28 +110,75 @@ impl Reader<'_> {
         self.arithmetic.product(self.weights.load_f32(name)?, n, k, bias)
     }
 
-    fn layer(&self, names: &LayerNames) -> Result<Layer> {
+    /// A product whose matrix is some rows of a stored tensor.
+    fn part(&self, part: &StoredRows, n: usize, k: usize) -> Result<Arc<dyn Product>> {
+        self.arithmetic.product(self.weights.load_rows_f32(part)?, n, k, None)
+    }
+
+    /// Gate and up [F, C] and down [C, F].
+    fn expert(&self, [gate, up, down]: &[StoredRows; 3], f: usize) -> Result<Expert> {
+        let c = self.config.hidden;
+        Ok(Expert { gate: self.part(gate, f, c)?, up: self.part(up, f, c)?, down: self.part(down, c, f)? })
+    }
+
+    fn mixture(&self, names: &MixtureNames, mixture: &checkpoint::Mixture) -> Result<Mixture> {
+        let (c, e) = (self.config.hidden, mixture.experts);
+        let experts = (0..e).map(|index| self.expert(&names.expert(mixture, c, index), mixture.intermediate));
+        let bias = if mixture.has_bias() { self.weights.load_f32(&names.bias())? } else { Vec::new() };
+        Ok(Mixture {
+            router: self.arithmetic.product_f32(self.weights.load_f32(&names.router())?, e, c)?,
+            chooser: Chooser::new(mixture, bias),
+            experts: experts.collect::<Result<_>>()?,
+            shared: mixture.shared.map(|f| self.expert(&names.shared(), f)).transpose()?,
+            reads: AtomicU64::new(0),
+        })
+    }
+
+    fn feed_forward(&self, names: &Names, layer: &LayerNames, index: usize) -> Result<FeedForward> {
+        match self.config.feed_forward_of(index) {
+            checkpoint::FeedForward::Dense { intermediate } => {
+                let whole = |name: &String| StoredRows { tensor: name.clone(), rows: None };
+                Ok(FeedForward::Dense(self.expert(&[&layer.gate, &layer.up, &layer.down].map(whole), intermediate)?))
+            }
+            checkpoint::FeedForward::Mixture(mixture) => {
+                Ok(FeedForward::Mixture(self.mixture(&names.mixture(self.weights.expert_layout(), index), &mixture)?))
+            }
+        }
+    }
+
+    /// q [H * D, C], k and v [G * D, C].
+    fn qkv(&self, names: &LayerNames, queries: usize, keys: usize) -> Result<[Arc<dyn Product>; 3]> {
+        let c = self.config.hidden;
+        if names.fused_qkv {
+            let rows = |from: usize, n: usize| self.part(&StoredRows { tensor: names.q.clone(), rows: Some(from..from + n) }, n, c);
+            return Ok([rows(0, queries)?, rows(queries, keys)?, rows(queries + keys, keys)?]);
+        }
+        let bias = |index: usize| names.biases.as_ref().map(|b| &b[index]);
+        Ok([
+            self.product(&names.q, bias(0), queries, c)?,
+            self.product(&names.k, bias(1), keys, c)?,
+            self.product(&names.v, bias(2), keys, c)?,
+        ])
+    }
+
+    fn layer(&self, all: &Names, index: usize) -> Result<Layer> {
+        let names = &all.layer(self.config, index);
         let ModelConfig { hidden: c, heads, kv_heads, head_dim, rms_eps: eps, .. } = *self.config;
         let (queries, keys) = (heads * head_dim, kv_heads * head_dim);
-        let crate::checkpoint::FeedForward::Dense { intermediate: f } = self.config.feed_forward;
-        let bias = |index: usize| names.biases.as_ref().map(|b| &b[index]);
         let head_norms = match &names.head_norms {
             Some([q, k]) => Some((self.vector(q)?, self.vector(k)?)),
             None => None,
         };
+        let [q, k, v] = self.qkv(names, queries, keys)?;
         Ok(Layer {
             input_norm: self.vector(&names.input_norm)?,
-            q: self.product(&names.q, bias(0), queries, c)?,
-            k: self.product(&names.k, bias(1), keys, c)?,
-            v: self.product(&names.v, bias(2), keys, c)?,
+            q,
+            k,
+            v,
             o: self.product(&names.o, None, c, queries)?,
             head_norms,
             post_norm: self.vector(&names.post_norm)?,
-            feed_forward: FeedForward::Dense {
-                gate: self.product(&names.gate, None, f, c)?,
-                up: self.product(&names.up, None, f, c)?,
-                down: self.product(&names.down, None, c, f)?,
-            },
+            feed_forward: self.feed_forward(all, names, index)?,
             heads,
             kv_heads,
             head_dim,

@@ -3,6 +3,8 @@
 mod hidden;
 mod layer;
 mod load;
+mod mixture;
+mod router;
 mod tap;
 
 use std::sync::Arc;
@@ -76,6 +78,12 @@ impl Model {
     /// Where the weights are.
     pub fn device(&self) -> &Device {
         self.arithmetic.device()
+    }
+
+    /// How often the weights of an expert of a mixture have been read so far, over all layers: once for each pass of a forward's rows
+    /// through an expert that any of them chose. 0 without a mixture.
+    pub fn expert_reads(&self) -> u64 {
+        self.layers.iter().map(|layer| layer.feed_forward.expert_reads()).sum()
     }
 
     /// Runs several passes at once; each weight is read once for the rows of all of them, attention stays inside a pass.

@@ -31,12 +31,10 @@ fn families() {
 #[test]
 fn collisions_and_strangers() {
     for (architecture, model_type, what) in [
-        ("LLaDAMoEModelLM", "llada", "mixture of experts"),
         ("DFlashDraftModel", "qwen3", "DFlash"),
         ("EfficientDLM", "qwen3", "Efficient-DLM"),
         ("SDLMQwen2ForCausalLM", "qwen2", "SDLM"),
         ("Qwen3ForCausalLM", "qwen3", "autoregressive"),
-        ("SDARMoeForCausalLM", "sdar_moe", "mixture of experts"),
         ("BertModel", "sdar", "not supported"),
     ] {
         let copy = Copy::config_only("sdar").set("architectures", json!([architecture])).set("model_type", json!(model_type));
@@ -278,6 +276,82 @@ fn odd_values_never_panic() {
                     assert!(error.to_string().len() < 1000, "{error}");
                 }
             }
+        }
+    }
+}
+
+/// What the config of a mixture of experts may not say.
+#[test]
+fn mixtures_that_cannot_be() {
+    for (family, key, value, words) in [
+        ("sdar_moe", "num_experts_per_tok", json!(13), ["num_experts_per_tok is 13", "12 experts"]),
+        ("sdar_moe", "norm_topk_prob", json!(null), ["norm_topk_prob", "missing"]),
+        ("sdar_moe", "mlp_only_layers", json!([0]), ["mlp_only_layers", "only [] is supported"]),
+        ("rnd1", "decoder_sparse_step", json!(2), ["decoder_sparse_step", "only 1"]),
+        ("rnd1", "num_experts", json!(0), ["num_experts", "from 1"]),
+        ("llada_moe", "norm_topk_prob", json!(true), ["norm_topk_prob", "only false"]),
+        ("llada_moe", "shared_expert_intermediate_size", json!(24), ["shared_expert_intermediate_size", "24"]),
+        ("llada_moe", "moe_layer_freq", json!([1, 0, 1]), ["moe_layer_freq", "layer 1"]),
+        ("llada2_moe", "n_group", json!(3), ["n_group is 3", "divide the 16 experts"]),
+        ("llada2_moe", "topk_group", json!(5), ["topk_group is 5", "4 groups"]),
+        ("llada2_moe", "n_group", json!(16), ["n_group is 16", "at least two"]),
+        ("llada2_moe", "expert_capacity", json!(48), ["expert_capacity is 48", "LLaDA2.2"]),
+        ("llada2_moe", "first_k_dense_replace", json!(4), ["first_k_dense_replace", "from 0 to 3"]),
+        ("llada2_moe", "score_function", json!("softmax"), ["score_function", "sigmoid"]),
+    ] {
+        refused(Copy::config_only(family).set(key, value).read(), &words);
+    }
+}
+
+#[test]
+fn experts_that_are_missing_or_stored_in_two_ways() {
+    let missing = Copy::of("llada2_moe").tensors(|tensors| drop(tensors.remove("model.layers.2.mlp.experts.7.up_proj.weight")));
+    refused(missing.open(), &["model.layers.2.mlp.experts.7.up_proj.weight [24, 48] is missing"]);
+    let both = Copy::of("sdar_moe").tensors(|tensors| {
+        let tensor = tensors["model.layers.0.mlp.experts.0.up_proj.weight"].clone();
+        tensors.insert("model.layers.0.mlp.experts.gate_up_proj".into(), tensor);
+    });
+    refused(both.open(), &["stored in two ways", "experts.gate_up_proj", "experts.0."]);
+}
+
+/// Each expert of a fused checkpoint has the numbers that it has where experts are stored one by one.
+#[test]
+fn fused_experts_are_the_same_experts() {
+    let (single, c) = (Copy::of("llada2_moe"), 48);
+    let config = single.read().unwrap();
+    let FeedForward::Mixture(mixture) = config.feed_forward.clone() else { panic!("a mixture") };
+    let expert = |weights: &dlmrs::checkpoint::Weights, layer: usize, index: usize| {
+        let names = dlmrs::checkpoint::Names::of(config.family).mixture(weights.expert_layout(), layer);
+        names.expert(&mixture, c, index).map(|part| weights.load_rows_f32(&part).unwrap())
+    };
+    let wanted = single.open().unwrap();
+    for gate_up in [false, true] {
+        let fused = Copy::of("llada2_moe").tensors(|tensors| fuse(tensors, gate_up)).open().unwrap();
+        for (layer, index) in [(1, 0), (1, 15), (2, 7)] {
+            assert!(expert(&fused, layer, index) == expert(&wanted, layer, index), "gate_up {gate_up}, layer {layer}, expert {index}");
+        }
+    }
+}
+
+/// Stacks the 16 experts of layers 1 and 2, each [24, 48], [24, 48] and [48, 24].
+fn fuse(tensors: &mut crate::common::Tensors, gate_up: bool) {
+    for layer in [1, 2] {
+        let prefix = format!("model.layers.{layer}.mlp.experts.");
+        let mut take = |index: usize, kind: &str| tensors.remove(&format!("{prefix}{index}.{kind}_proj.weight")).unwrap();
+        let experts: Vec<_> = (0..16).map(|index| ["gate", "up", "down"].map(|kind| take(index, kind))).collect();
+        let stack = |kinds: &[usize], shape: [usize; 3]| {
+            let mut tensor = crate::common::Tensor::zeros(experts[0][0].dtype, &shape);
+            tensor.bytes = experts.iter().flat_map(|expert| kinds.iter().flat_map(|kind| expert[*kind].bytes.clone())).collect();
+            tensor
+        };
+        let down = stack(&[2], [16, 48, 24]);
+        if gate_up {
+            tensors.insert(format!("{prefix}gate_up_proj"), stack(&[0, 1], [16, 48, 48]));
+            tensors.insert(format!("{prefix}down_proj"), down);
+        } else {
+            tensors.insert(format!("{prefix}gate_proj.weight"), stack(&[0], [16, 24, 48]));
+            tensors.insert(format!("{prefix}up_proj.weight"), stack(&[1], [16, 24, 48]));
+            tensors.insert(format!("{prefix}down_proj.weight"), down);
         }
     }
 }

@@ -41,7 +41,7 @@ fn prefilled(llm: &Llm, prefix: &[u32], block: usize) -> KvCache {
 
 #[test]
 fn every_row_of_a_sequence() {
-    for family in ["sdar", "sdar_tied", "sdar_onelayer", "llada", "dream"] {
+    for family in ["sdar", "sdar_tied", "sdar_onelayer", "llada", "dream", "sdar_moe", "llada_moe", "rnd1", "llada2_moe"] {
         let logits = recorded(family, "logits.safetensors");
         for backend in BACKENDS {
             let llm = load(family, backend);

@@ -133,6 +133,27 @@ fn dream_in_plain_candle() {
     canvas_diffusion("dream", 107, Backend::Plain);
 }
 
+/// LLaDA2 by threshold, without editing. Its reference computes everything anew in each pass; here finished blocks are cached.
+#[test]
+fn llada2_by_threshold() {
+    let all = cases("llada2_moe", "cases.json", "generate");
+    let cases: Vec<_> = all.into_iter().filter(|case| case["editing_threshold"].is_null()).collect();
+    assert!(cases.len() >= 18, "{} cases", cases.len());
+    let decoding = |case: &Value| {
+        let (block_length, threshold) = (Some(size(case, "block_length")), number(case, "threshold"));
+        Decoding::Block(BlockDiffusion { block_length, threshold, ..BlockDiffusion::default() })
+    };
+    for backend in BACKENDS {
+        let llm = load("llada2_moe", backend);
+        let found = outputs(&llm, cases.iter().map(|c| request(c, decoding(c))).collect());
+        for (case, output) in cases.iter().zip(&found) {
+            let name = format!("{backend:?} {}", case["name"]);
+            assert_eq!(output.token_ids, ids(&case["output_ids"]), "{name}");
+            assert!(output.stats.total_passes() <= size(case, "reference_nfe"), "{name}: {} passes", output.stats.total_passes());
+        }
+    }
+}
+
 /// The same tokens with one thread and with several, on each level of instructions that this CPU has.
 #[test]
 fn threads_do_not_matter() {

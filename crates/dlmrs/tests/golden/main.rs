@@ -5,3 +5,4 @@
 mod common;
 mod forward;
 mod generate;
+mod mixtures;

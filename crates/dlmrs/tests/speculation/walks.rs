@@ -13,7 +13,7 @@ fn stat(token: u32, probability: f32) -> RowStat {
 }
 
 fn rule(strategy: Strategy, steps: usize, threshold: Option<f32>) -> RevealRule {
-    RevealRule::new(&BlockDiffusion { block_length: Some(4), steps: Some(steps), strategy, threshold, entropy_bound: None }, 4)
+    RevealRule::new(&BlockDiffusion { block_length: Some(4), steps: Some(steps), strategy, threshold, entropy_bound: None }, 0.85, 4)
 }
 
 fn copy(start: usize, tokens: [u32; 4]) -> Copy {

@@ -47,7 +47,7 @@ pub struct BlockDiffusion {
     pub steps: Option<usize>,
     /// Which slots a step reveals.
     pub strategy: Strategy,
-    /// For `low_confidence_dynamic`: reveal above it. Any number; at most 0 means all, 1 or more none. None: 0.85, the reference's.
+    /// For `low_confidence_dynamic`: reveal above it. Any number; at most 0 means all, 1 or more none. None: the family's own, 0.85 for SDAR and 0.95 for LLaDA2.
     pub threshold: Option<f32>,
     /// For `entropy_bounded`, in nats. None: 0.35, the reference's.
     pub entropy_bound: Option<f32>,

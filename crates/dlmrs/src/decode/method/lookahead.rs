@@ -72,7 +72,7 @@ impl Method for Lookahead {
 
     fn decoder(&self, task: Task) -> Box<dyn Decoder> {
         let grid = Grid::new(&self.block, &task);
-        let rule = RevealRule::new(&self.block, grid.length);
+        let rule = RevealRule::new(&self.block, task.threshold, grid.length);
         let sources = Sources {
             blocks: self.blocks,
             probes: self.probes,

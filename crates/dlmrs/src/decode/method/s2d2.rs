@@ -62,12 +62,6 @@ impl Default for S2D2 {
     }
 }
 
-impl S2D2 {
-    fn threshold(&self) -> f32 {
-        self.block.threshold.unwrap_or(crate::decode::rule::THRESHOLD)
-    }
-}
-
 /// Refuses a score that is no number.
 fn check_score(score: &Score) -> Result<()> {
     check::number("penalty", Some(score.penalty))?;
@@ -119,13 +113,13 @@ impl Method for S2D2 {
 
     fn decoder(&self, task: Task) -> Box<dyn Decoder> {
         let grid = Grid::new(&self.block, &task);
-        let rule = RevealRule::new(&self.block, grid.length);
+        let rule = RevealRule::new(&self.block, task.threshold, grid.length);
         let judgement = match self.variant {
             Variant::Greedy => Judgement::Match,
             Variant::Paper => Judgement::Ratio,
             Variant::Exact => Judgement::Honest,
         };
-        let (threshold, vocab) = (self.threshold(), task.vocab);
+        let (threshold, vocab) = (self.block.threshold.unwrap_or(task.threshold), task.vocab);
         let how = SelfSpeculation { judgement, ar_cache: self.ar_cache, policy: self.policy, threshold, vocab, seed: task.seed };
         Box::new(S2d2Decoder::new(grid, Rules::new(&task, &[]), rule, how))
     }

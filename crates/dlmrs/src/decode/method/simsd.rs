@@ -199,7 +199,7 @@ impl Method for SimSD {
 
     fn decoder(&self, task: Task) -> Box<dyn Decoder> {
         let grid = Grid::new(&self.block, &task);
-        let rule = RevealRule::new(&self.block, grid.length);
+        let rule = RevealRule::new(&self.block, task.threshold, grid.length);
         let rules = || Rules::new(&task, &[]);
         let gamma = self.gamma.limit().unwrap_or(grid.length);
         let honest = self.accept == Acceptance::Rejection;

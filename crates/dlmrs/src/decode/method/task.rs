@@ -24,6 +24,8 @@ pub struct Task {
     pub stop_token_ids: Vec<u32>,
     /// B of the checkpoint.
     pub block_length: Option<usize>,
+    /// The threshold of the family's own block diffusion.
+    pub threshold: f32,
     /// Whether the prediction for slot i is read at row i - 1.
     pub shift: bool,
     /// Dream's schedule is the default.
