@@ -60,6 +60,7 @@ pub(crate) fn task(prompt: Vec<u32>, params: SamplingParams, seed: u64) -> Task 
         dream: false,
         confidence: Confidence::Shaped,
         filter_order: FilterOrder::TopKFirst,
+        threshold: 0.85,
     }
 }
 
