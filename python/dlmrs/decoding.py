@@ -28,7 +28,8 @@ class BlockDiffusion:
             above ``threshold`` if these are at least the share, else as before; by rising entropy up to
             ``entropy_bound``; or those with the largest distance between first and second token.
         threshold: For ``low_confidence_dynamic``: reveal above this probability (>). 0 or less reveals all, 1 or
-            more none but the step's share. None: 0.85, the reference's.
+            more none but the step's share. None: the family's own, 0.85 (SDAR) or 0.95
+            (LLaDA2).
         entropy_bound: For ``entropy_bounded``, in nats. None: 0.35, the reference's.
     """
 

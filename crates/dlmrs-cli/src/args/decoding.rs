@@ -21,7 +21,7 @@ pub(crate) struct DecodingArgs {
     /// entropy_bounded, margin. Canvas: low_confidence (default), random
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
-    /// Decide all slots that are at least this sure, fewer passes for a lower value [default: 0.85 for block diffusion, off for a canvas]
+    /// Decide all slots that are at least this sure, fewer passes for a lower value [default: 0.85 for block diffusion (0.95 for LLaDA2), off for a canvas]
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     threshold: Option<f32>,
     /// Block diffusion with --strategy entropy_bounded: how much doubt a step may take on, in nats [default: 0.35]
