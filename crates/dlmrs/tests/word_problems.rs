@@ -1,22 +1,28 @@
 //! The bundled models on the first 200 word problems that they never saw: accuracy within 3 points of the model card, whose settings
-//! are greedy decoding with one reveal a step by confidence.
+//! are greedy decoding with one reveal a step by confidence; and speculation, which must not change a token of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)] // tests
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dlmrs::decode::{BlockDiffusion, Canvas, Decoding, Strategy};
+use dlmrs::decode::{BlockDiffusion, Canvas, Decoding, Lookahead, SimSD, Strategy};
 use dlmrs::tokenizer::{ChatOptions, Message, Specials};
-use dlmrs::{Llm, LoadOptions, Overrides, Request, SamplingParams};
+use dlmrs::{DraftSource, Llm, LoadOptions, Output, Overrides, Request, SamplingParams};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+fn folder(name: &str) -> String {
+    root().join("crates/dlmrs/bundled").join(name).to_str().unwrap().to_string()
+}
+
+fn options() -> LoadOptions {
+    LoadOptions { device: "cpu".into(), ..LoadOptions::default() }
+}
+
 fn load(name: &str) -> Arc<Llm> {
-    let folder = root().join("crates/dlmrs/bundled").join(name);
-    let options = LoadOptions { device: "cpu".into(), ..LoadOptions::default() };
-    Llm::load(folder.to_str().unwrap(), &options, &Overrides::default()).unwrap()
+    Llm::load(&folder(name), &options(), &Overrides::default()).unwrap()
 }
 
 /// Question and number.
@@ -35,16 +41,19 @@ fn number(answer: &str) -> Option<String> {
     Some(after.split_whitespace().next()?.to_string())
 }
 
-fn accuracy(model: &str, decoding: &Decoding) -> f64 {
-    let llm = load(model);
-    let problems = problems();
-    let request = |(question, _): &(String, String)| {
+/// The answers to all problems, worked on together; each has a seed of its own.
+fn answers(llm: &Arc<Llm>, decoding: &Decoding, temperature: f32) -> Vec<Output> {
+    let request = |(number, (question, _)): (usize, &(String, String))| {
         let messages = [Message::new("user", question)];
         let prompt = llm.tokenizer().unwrap().encode_chat(&messages, &ChatOptions::default(), Specials::AsText).unwrap();
-        let params = SamplingParams { max_tokens: 96, ..SamplingParams::default() };
+        let params = SamplingParams { max_tokens: 96, temperature, seed: Some(number as u64), ..SamplingParams::default() };
         Request { prompt, params, decoding: Some(decoding.clone()) }
     };
-    let outputs = llm.generate(problems.iter().map(request).collect(), |_, _| true).unwrap();
+    llm.generate(problems().iter().enumerate().map(request).collect(), |_, _| true).unwrap()
+}
+
+fn accuracy(model: &str, decoding: &Decoding) -> f64 {
+    let (outputs, problems) = (answers(&load(model), decoding, 0.0), problems());
     let right = outputs.iter().zip(&problems).filter(|(o, (_, wanted))| number(&o.text).as_ref() == Some(wanted)).count();
     100.0 * right as f64 / problems.len() as f64
 }
@@ -79,4 +88,26 @@ fn tiny_sdar_draft() {
 fn tiny_llada() {
     let canvas = |block_length| Decoding::Canvas(Canvas { block_length: Some(block_length), ..Canvas::default() });
     check("tiny-llada", &[(8, 92.0)], canvas);
+}
+
+/// With a draft model and without one, at temperature 0 and above.
+#[test]
+fn speculation_changes_no_token_and_saves_passes() {
+    let draft = DraftSource::Model { name: folder("tiny-sdar-draft"), options: options() };
+    let llm = Llm::load_pair(&folder("tiny-sdar"), &draft, &options(), &Overrides::default(), &mut |_, _| true).unwrap();
+    let methods =
+        [Decoding::Lookahead(Lookahead::default()), Decoding::SimSD(SimSD { blocks: 2, draft_steps: Some(1), ..SimSD::default() })];
+    for temperature in [0.0, 1.0] {
+        let alone = answers(&llm, &Decoding::Block(BlockDiffusion::default()), temperature);
+        for method in &methods {
+            let found = answers(&llm, method, temperature);
+            for (number, (alone, found)) in alone.iter().zip(&found).enumerate() {
+                assert_eq!(alone.token_ids, found.token_ids, "{} at temperature {temperature}, problem {number}", method.name());
+                assert!(found.stats.target_passes() <= alone.stats.target_passes(), "{}, problem {number}", method.name());
+            }
+            let passes = |outputs: &[Output]| outputs.iter().map(|output| output.stats.target_passes()).sum::<usize>();
+            println!("{} at temperature {temperature}: {} passes instead of {}", method.name(), passes(&found), passes(&alone));
+            assert!(passes(&found) < passes(&alone));
+        }
+    }
 }
