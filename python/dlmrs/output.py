@@ -15,6 +15,7 @@ class Stats:
             commits a block counts as what it is besides.
         total_passes: Passes of all kinds and of both models (NFE).
         rows: Rows of these passes by what each served, by the same names.
+        keys: Keys that these passes' rows could see, by kind of pass, those of all passes added up.
         draft_passes: Passes of the draft model, by the same names; all 0 without one.
         draft_rows: Rows of these.
         target_passes: Passes of the target without its prefill: what speculation saves.
@@ -41,6 +42,7 @@ class Stats:
     passes: dict[str, int]
     total_passes: int
     rows: dict[str, int]
+    keys: dict[str, int]
     draft_passes: dict[str, int]
     draft_rows: dict[str, int]
     target_passes: int

@@ -64,6 +64,7 @@ fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyAny>> {
     fields.set_item(intern!(py, "passes"), by_kind(&stats.passes))?;
     fields.set_item(intern!(py, "total_passes"), stats.total_passes())?;
     fields.set_item(intern!(py, "rows"), by_kind(&stats.rows))?;
+    fields.set_item(intern!(py, "keys"), by_kind(&stats.keys))?;
     fields.set_item(intern!(py, "draft_passes"), by_kind(&stats.draft_passes))?;
     fields.set_item(intern!(py, "draft_rows"), by_kind(&stats.draft_rows))?;
     fields.set_item(intern!(py, "target_passes"), stats.target_passes())?;

@@ -120,6 +120,15 @@ impl Pass {
         self.tokens.len()
     }
 
+    /// How many keys its rows may see together: those of the cache that are not overwritten, and its own.
+    pub fn keys(&self) -> usize {
+        let gone = match &self.keep {
+            Keep::Overwrite { slots, .. } => slots.len(),
+            Keep::Nothing | Keep::Append(_) => 0,
+        };
+        self.base - gone + self.rows()
+    }
+
     /// How many entries the cache holds after this pass.
     pub fn kept_len(&self) -> usize {
         match &self.keep {

@@ -94,6 +94,7 @@ impl Sink for Turn {
         let Output { stats, token_ids, warnings, .. } = output;
         self.stats.passes += stats.passes;
         self.stats.rows += stats.rows;
+        self.stats.keys += stats.keys;
         self.stats.draft_passes += stats.draft_passes;
         self.stats.draft_rows += stats.draft_rows;
         self.stats.speculation += stats.speculation;

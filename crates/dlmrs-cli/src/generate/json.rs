@@ -51,6 +51,7 @@ pub(crate) fn stats(stats: &Stats) -> Value {
         "passes": passes,
         "tokens_per_pass": stats.tokens_per_pass(),
         "rows": by_kind(&stats.rows),
+        "keys": by_kind(&stats.keys),
         "scanned_rows": stats.scanned_rows,
         "revealed": stats.revealed,
         "blocks": stats.blocks,

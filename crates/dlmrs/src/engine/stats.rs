@@ -11,6 +11,8 @@ pub struct Stats {
     pub passes: Counts,
     /// Rows by what they served; of the target, where there is a draft model.
     pub rows: Counts,
+    /// Keys that these passes' rows could see, by kind of pass, those of all passes added up.
+    pub keys: Counts,
     /// Passes of the draft model by kind.
     pub draft_passes: Counts,
     /// Rows of the draft model by what they served.
@@ -57,6 +59,9 @@ impl Work {
 impl Stats {
     pub(super) fn count(&mut self, wishes: &[Wish], forward: Duration, scan: Duration) {
         for wish in wishes {
+            if wish.model == Role::Target {
+                self.keys += Counts::of(wish.kind, wish.pass.keys());
+            }
             let (passes, rows) = match wish.model {
                 Role::Target => (&mut self.passes, &mut self.rows),
                 Role::Draft => (&mut self.draft_passes, &mut self.draft_rows),

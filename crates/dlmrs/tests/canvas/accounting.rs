@@ -83,6 +83,11 @@ fn rows_and_passes_are_those_of_the_cost_model() {
                             );
                             assert_eq!((stats.passes.get(PassKind::Refresh), stats.passes.get(PassKind::Denoise)), counted, "{name}");
                             assert_eq!(stats.total_passes(), passes.iter().sum::<usize>(), "{name}");
+                            // Whatever is cached, each pass sees all of what its block's first pass fed.
+                            if matches!(refresh, Refresh::Step | Refresh::Blocks(1)) {
+                                let seen = |(i, kept): (usize, &Vec<u32>)| passes[i] * ((p + (i + 1) * b).min(p + l) + kept.len());
+                                assert_eq!(stats.keys.total(), trace.kept_suffix.iter().enumerate().map(seen).sum::<usize>(), "{name}");
+                            }
                             assert_eq!(stats.revealed, l, "{name}");
                             assert_eq!(stats.blocks, l.div_ceil(b), "{name}");
                             let sum: usize = trace.kept_suffix.iter().map(Vec::len).sum();
