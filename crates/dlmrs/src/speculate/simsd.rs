@@ -10,7 +10,7 @@ use crate::decode::{Answer, Counts, Decoder, Grid, How, PassKind, RevealRule, Re
 use crate::error::Result;
 use crate::model::no_token;
 use crate::sample::noise::{Purpose, Stream};
-use crate::sample::{RowStat, distribution};
+use crate::sample::{RowRule, RowStat, distribution};
 
 /// The layout of the pass that judges a draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +62,8 @@ struct Verify {
     slots: Vec<DraftedSlot>,
     /// What the target says of each of them: with its distribution, where drafts are judged by that.
     found: Vec<Option<(RowStat, Vec<f32>)>>,
-    /// Of each row that is read, the slot (as an index into `slots`) that it judges.
-    read: Vec<usize>,
+    /// Of each row that is read, the slot (as an index into `slots`) that it judges, and its rule.
+    read: Vec<(usize, RowRule)>,
     /// Entries of the cache if all is accepted.
     kept: usize,
     /// With one state a pass: the states that are still to be fed.
@@ -192,9 +192,10 @@ impl SimSdDecoder {
         let (rows, judged): (Vec<u32>, Vec<usize>) =
             pass.read.iter().zip(&read).filter_map(|(&row, slot)| Some((row, judges(slot)?))).unzip();
         pass.read = rows;
-        verify.read = judged;
         verify.kept = if self.judging.arrangement == Arrangement::States { kept } else { self.grid.block };
-        let scans = self.scans(&verify);
+        verify.read = self.rules_of(&verify.slots, judged);
+        let scan = |(read, judged): (usize, &(usize, RowRule))| Scan { read, guide: None, rule: judged.1.clone() };
+        let scans = verify.read.iter().enumerate().map(scan).collect();
         let fed = pass.rows() - (self.grid.block - self.cached);
         let rows: Counts = self.grid.kept_rows(self.cached, self.grid.block).and(PassKind::Verify, fed);
         self.pending = Some(Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Verify, rows });
@@ -202,32 +203,30 @@ impl SimSdDecoder {
     }
 
     /// The rule of each row goes by the canvas before its slot's step.
-    fn scans(&mut self, verify: &Verify) -> Vec<Scan> {
-        let mut scans = Vec::with_capacity(verify.read.len());
-        for (read, &index) in verify.read.iter().enumerate() {
+    fn rules_of(&mut self, slots: &[DraftedSlot], judged: Vec<usize>) -> Vec<(usize, RowRule)> {
+        let rule = |index: usize| {
             let mut canvas = self.grid.canvas.clone();
-            for slot in verify.slots.iter().filter(|slot| slot.tau < verify.slots[index].tau) {
+            for slot in slots.iter().filter(|slot| slot.tau < slots[index].tau) {
                 canvas[slot.position] = slot.token;
             }
             self.rules.update(&canvas);
-            scans.push(Scan { read, guide: None, rule: self.rules.at(verify.slots[index].position) });
-        }
-        scans
+            (index, self.rules.at(slots[index].position))
+        };
+        judged.into_iter().map(rule).collect()
     }
 
     /// Collects what the target says of the slots that a pass judged.
-    fn collect(&mut self, verify: &mut Verify, answer: &Answer) -> Result<()> {
+    fn collect(&self, verify: &mut Verify, answer: &Answer) -> Result<()> {
         let rows = match self.judging.by_probability {
             true => answer.rows(&(0..verify.read.len()).collect::<Vec<_>>())?,
             false => vec![Vec::new(); verify.read.len()],
         };
-        let rules = self.scans(verify);
-        for (((&index, stat), row), scan) in verify.read.iter().zip(&answer.stats).zip(rows).zip(rules) {
+        for (((index, rule), stat), row) in verify.read.iter().zip(&answer.stats).zip(rows) {
             let p = match self.judging.by_probability {
-                true => distribution(&scan.rule, row).map_err(|reason| no_token(reason, scan.rule.position))?,
+                true => distribution(rule, row).map_err(|reason| no_token(reason, rule.position))?,
                 false => Vec::new(),
             };
-            verify.found[index] = Some((*stat, p));
+            verify.found[*index] = Some((*stat, p));
         }
         Ok(())
     }
