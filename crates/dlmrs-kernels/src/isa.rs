@@ -11,13 +11,17 @@ pub enum Isa {
     Avx2,
     /// AVX-512 F, BW, DQ and VL (with AVX2 and FMA).
     Avx512,
+    /// AVX-512 with products of bytes (VNNI).
+    Avx512Vnni,
+    /// AVX-512 with products of bytes and of bf16 (VNNI, BF16).
+    Avx512Bf16,
 }
 
 impl Isa {
-    const ALL: [Isa; 3] = [Isa::Scalar, Isa::Avx2, Isa::Avx512];
+    const ALL: [Isa; 5] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Vnni, Isa::Avx512Bf16];
 
-    /// The best level the CPU says it has, lowered by the environment variable `DLMRS_ISA` (`scalar`, `avx2`, `avx512`).
-    /// A value that is unknown, or above what the CPU has, is ignored. Read once in a process.
+    /// The best level the CPU says it has, lowered by the environment variable `DLMRS_ISA` (`scalar`, `avx2`, `avx512`,
+    /// `avx512vnni`, `avx512bf16`). A value that is unknown, or above what the CPU has, is ignored. Read once in a process.
     pub fn detect() -> Isa {
         static CHOSEN: OnceLock<Isa> = OnceLock::new();
         *CHOSEN.get_or_init(|| Isa::lowered(Isa::best(), std::env::var("DLMRS_ISA").ok().as_deref()))
@@ -35,6 +39,8 @@ impl Isa {
             Isa::Scalar => "scalar",
             Isa::Avx2 => "avx2",
             Isa::Avx512 => "avx512",
+            Isa::Avx512Vnni => "avx512vnni",
+            Isa::Avx512Bf16 => "avx512bf16",
         }
     }
 
@@ -47,9 +53,13 @@ impl Isa {
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vl");
-        match (avx2, avx512) {
-            (true, true) => Isa::Avx512,
-            (true, false) => Isa::Avx2,
+        let vnni = is_x86_feature_detected!("avx512vnni");
+        let bf16 = is_x86_feature_detected!("avx512bf16");
+        match (avx2, avx512, vnni, bf16) {
+            (true, true, true, true) => Isa::Avx512Bf16,
+            (true, true, true, false) => Isa::Avx512Vnni,
+            (true, true, false, _) => Isa::Avx512,
+            (true, false, ..) => Isa::Avx2,
             _ => Isa::Scalar,
         }
     }

@@ -29,7 +29,7 @@ mod team;
 pub use attention::{AttentionPass, Sight, attention, attention_reference};
 pub use elementwise::{add_assign, rms_norm, silu_mul};
 pub use isa::Isa;
-pub use linear::{PackedLinear, linear_reference};
+pub use linear::{INT8_GROUP, PackedLinear, QuantisedRows, WeightType, linear_reference, quantise_rows};
 pub use rotate::rotate;
 pub use scan::{TileStats, exp_tile, tile_stats, top_two};
 pub use team::Team;

@@ -9,9 +9,11 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod exp;
+mod integer;
 mod scalar;
 
 pub(crate) use exp::{LOWEST, exp};
+pub(crate) use integer::{IntKernel, IntSimd, launch_int};
 
 use crate::Isa;
 
@@ -35,6 +37,27 @@ impl Line {
 }
 
 const _: () = assert!(size_of::<Line>() == LANES * size_of::<f32>());
+
+/// 64 bytes of a packed weight, on a cache line of their own: 16 f32 by their bits, 32 bf16, 64 bytes or 128 half bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub(crate) struct Words(pub(crate) [u32; LANES]);
+
+impl Words {
+    pub(crate) const ZERO: Words = Words([0; LANES]);
+}
+
+/// The f32 that a bf16 in the low half of a word is.
+#[inline(always)]
+pub(crate) fn low_half(word: u32) -> f32 {
+    f32::from_bits(word << 16)
+}
+
+/// The f32 that a bf16 in the high half of a word is.
+#[inline(always)]
+pub(crate) fn high_half(word: u32) -> f32 {
+    f32::from_bits(word & 0xffff_0000)
+}
 
 /// The operations on 16 lanes. Each lane counts alone: its result depends on no other lane.
 pub(crate) trait Simd: Copy {
@@ -60,6 +83,14 @@ pub(crate) trait Simd: Copy {
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * 2^n` for whole n of at most 160 in size, exact unless the result is not a normal number.
     fn scale(self, a: Self::V, n: Self::V) -> Self::V;
+    /// f32 by their bits.
+    fn load_bits(self, from: &[u32; LANES]) -> Self::V;
+    /// The f32 that the bf16 in the low halves are.
+    fn load_low(self, from: &[u32; LANES]) -> Self::V;
+    /// The f32 that the bf16 in the high halves are.
+    fn load_high(self, from: &[u32; LANES]) -> Self::V;
+    /// `sum + a.low * b.low + a.high * b.high` over pairs of bf16, held in the bits of `a` and `b`.
+    fn dot_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V;
     /// Says that this address is read soon. Any address will do.
     fn prefetch(self, at: *const f32);
 
@@ -121,8 +152,11 @@ pub(crate) fn launch<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
         Isa::Avx2 => unsafe { avx2::launch(kernel) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Isa::Avx512 => unsafe { avx512::launch(kernel) },
+        Isa::Avx512 | Isa::Avx512Vnni => unsafe { avx512::launch(kernel) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Isa::Avx512Bf16 => unsafe { avx512::launch_bf16(kernel) },
         #[cfg(not(target_arch = "x86_64"))]
-        Isa::Avx2 | Isa::Avx512 => kernel.run(scalar::Scalar),
+        _ => kernel.run(scalar::Scalar),
     }
 }

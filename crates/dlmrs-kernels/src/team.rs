@@ -29,6 +29,11 @@ impl Team {
         Team::with_isa(threads.unwrap_or_else(offered), Isa::detect())
     }
 
+    /// The caller's thread alone, at the level of [`Isa::detect`].
+    pub fn alone() -> Team {
+        Team { isa: Isa::detect(), threads: 1, pool: None, pid: std::process::id() }
+    }
+
     /// A team at a level of the caller's choice.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Kernel, LANES, Simd};
+use super::{IntKernel, IntSimd, Kernel, LANES, Simd};
 
 /// Exists only where the CPU has AVX2 and FMA: `launch` makes it, and nothing else can.
 #[derive(Clone, Copy)]
@@ -11,6 +11,12 @@ pub(crate) struct Avx2(());
 /// Runs a kernel with AVX2 and FMA.
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn launch<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run(Avx2(()))
+}
+
+/// Runs a kernel over bytes with AVX2 and FMA.
+#[target_feature(enable = "avx2,fma")]
+pub(super) fn launch_int<K: IntKernel>(kernel: K) -> K::Output {
     kernel.run(Avx2(()))
 }
 
@@ -29,6 +35,14 @@ macro_rules! lanewise {
 unsafe fn power_of_two(n: __m256i) -> __m256 {
     // SAFETY: the caller has AVX2.
     unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_add_epi32(n, _mm256_set1_epi32(127)))) }
+}
+
+/// Two halves of a line.
+#[inline(always)]
+unsafe fn halves(from: &[u32; LANES]) -> [__m256i; 2] {
+    let at = from.as_ptr().cast::<__m256i>();
+    // SAFETY: 64 bytes may be read there, and the caller has AVX2.
+    unsafe { [_mm256_loadu_si256(at), _mm256_loadu_si256(at.add(1))] }
 }
 
 impl Simd for Avx2 {
@@ -74,8 +88,101 @@ impl Simd for Avx2 {
     });
 
     #[inline(always)]
+    fn load_bits(self, from: &[u32; LANES]) -> Self::V {
+        // SAFETY: `self` is the proof that the CPU has AVX2.
+        unsafe { halves(from).map(|half| _mm256_castsi256_ps(half)) }
+    }
+
+    #[inline(always)]
+    fn load_low(self, from: &[u32; LANES]) -> Self::V {
+        // SAFETY: `self` is the proof that the CPU has AVX2.
+        unsafe { halves(from).map(|half| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(half))) }
+    }
+
+    #[inline(always)]
+    fn load_high(self, from: &[u32; LANES]) -> Self::V {
+        // SAFETY: `self` is the proof that the CPU has AVX2.
+        unsafe { halves(from).map(|half| _mm256_castsi256_ps(_mm256_and_si256(half, _mm256_set1_epi32(0xffff_0000_u32 as i32)))) }
+    }
+
+    #[inline(always)]
+    fn dot_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
+        // SAFETY: `self` is the proof that the CPU has AVX2.
+        let low = |v: Self::V| unsafe { v.map(|v| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_castps_si256(v)))) };
+        // SAFETY: as above.
+        let high = |v: Self::V| unsafe { v.map(|v| _mm256_and_ps(v, _mm256_castsi256_ps(_mm256_set1_epi32(0xffff_0000_u32 as i32)))) };
+        let sum = self.fma(low(a), low(b), sum);
+        self.fma(high(a), high(b), sum)
+    }
+
+    #[inline(always)]
     fn prefetch(self, at: *const f32) {
         // SAFETY: a prefetch never faults, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+}
+
+impl IntSimd for Avx2 {
+    type I = [__m256i; 2];
+    type W = [__m256i; 2];
+    const INT_ROWS: usize = 2;
+    const INT_TILE: usize = 2;
+
+    #[inline(always)]
+    fn start8(self, _sum: i32) -> Self::I {
+        // SAFETY: `self` is the proof that the CPU has AVX2.
+        unsafe { [_mm256_setzero_si256(); 2] }
+    }
+
+    #[inline(always)]
+    fn start4(self, sum: i32) -> Self::I {
+        // SAFETY: `self` is the proof that the CPU has AVX2.
+        unsafe { [_mm256_set1_epi32(-8 * sum); 2] }
+    }
+
+    #[inline(always)]
+    fn load8(self, from: &[u32; LANES]) -> Self::W {
+        // SAFETY: `self` is the proof that the CPU has AVX2.
+        unsafe { halves(from) }
+    }
+
+    #[inline(always)]
+    fn load4(self, from: &[u32; LANES]) -> [Self::W; 2] {
+        // SAFETY: `self` is the proof that the CPU has AVX2.
+        unsafe {
+            let (line, mask) = (halves(from), _mm256_set1_epi8(15));
+            [line.map(|half| _mm256_and_si256(half, mask)), line.map(|half| _mm256_and_si256(_mm256_srli_epi16::<4>(half), mask))]
+        }
+    }
+
+    // The first factor of the instruction has no sign, so the weight's is given to x. No byte is -128, so two products stay below 2^15.
+    #[inline(always)]
+    fn dot8(self, sum: Self::I, w: Self::W, x: i32) -> Self::I {
+        // SAFETY: `self` is the proof that the CPU has AVX2.
+        unsafe {
+            let (x, ones) = (_mm256_set1_epi32(x), _mm256_set1_epi16(1));
+            std::array::from_fn(|half| {
+                let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w[half]), _mm256_sign_epi8(x, w[half]));
+                _mm256_add_epi32(sum[half], _mm256_madd_epi16(pairs, ones))
+            })
+        }
+    }
+
+    #[inline(always)]
+    fn dot4(self, sum: Self::I, w: Self::W, x: i32) -> Self::I {
+        // SAFETY: `self` is the proof that the CPU has AVX2.
+        unsafe {
+            let (x, ones) = (_mm256_set1_epi32(x), _mm256_set1_epi16(1));
+            std::array::from_fn(|half| {
+                let pairs = _mm256_maddubs_epi16(w[half], x);
+                _mm256_add_epi32(sum[half], _mm256_madd_epi16(pairs, ones))
+            })
+        }
+    }
+
+    #[inline(always)]
+    fn to_f32(self, sum: Self::I) -> Self::V {
+        // SAFETY: `self` is the proof that the CPU has AVX2.
+        unsafe { sum.map(|half| _mm256_cvtepi32_ps(half)) }
     }
 }

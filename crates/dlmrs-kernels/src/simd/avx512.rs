@@ -2,16 +2,28 @@
 
 use std::arch::x86_64::*;
 
-use super::{Kernel, LANES, Simd};
+use super::{IntKernel, IntSimd, Kernel, LANES, Simd};
 
-/// Exists only where the CPU has AVX-512: `launch` makes it, and nothing else can.
+/// Exists only where the CPU has AVX-512 (and VNNI or BF16, where it says so): the functions below make it, and nothing else can.
 #[derive(Clone, Copy)]
-pub(crate) struct Avx512(());
+pub(crate) struct Avx512<const VNNI: bool, const BF16: bool>(());
 
 /// Runs a kernel with AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 pub(super) fn launch<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run(Avx512(()))
+    kernel.run(Avx512::<false, false>(()))
+}
+
+/// Runs a kernel with AVX-512 and its products of bf16.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+pub(super) fn launch_bf16<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run(Avx512::<false, true>(()))
+}
+
+/// Runs a kernel over bytes with AVX-512 and its products of bytes.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
+pub(super) fn launch_vnni<K: IntKernel>(kernel: K) -> K::Output {
+    kernel.run(Avx512::<true, false>(()))
 }
 
 macro_rules! lanewise {
@@ -24,7 +36,7 @@ macro_rules! lanewise {
     };
 }
 
-impl Simd for Avx512 {
+impl<const VNNI: bool, const BF16: bool> Simd for Avx512<VNNI, BF16> {
     type V = __m512;
     const ROWS: usize = 8;
     const TILE: usize = 16;
@@ -57,8 +69,95 @@ impl Simd for Avx512 {
     lanewise!(scale(a, n) => _mm512_scalef_ps(a, n));
 
     #[inline(always)]
+    fn load_bits(self, from: &[u32; LANES]) -> Self::V {
+        // SAFETY: 16 words may be read there, and `self` is the proof that the CPU has AVX-512.
+        unsafe { _mm512_castsi512_ps(_mm512_loadu_si512(from.as_ptr().cast())) }
+    }
+
+    #[inline(always)]
+    fn load_low(self, from: &[u32; LANES]) -> Self::V {
+        // SAFETY: as for `load_bits`.
+        unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_loadu_si512(from.as_ptr().cast()))) }
+    }
+
+    #[inline(always)]
+    fn load_high(self, from: &[u32; LANES]) -> Self::V {
+        // SAFETY: as for `load_bits`.
+        unsafe {
+            let words = _mm512_loadu_si512(from.as_ptr().cast());
+            _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(0xffff_0000_u32 as i32)))
+        }
+    }
+
+    #[inline(always)]
+    fn dot_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
+        // SAFETY: `self` is the proof that the CPU has AVX-512, and BF16 where it says so; a vector is 512 bits, whatever it holds.
+        unsafe {
+            if BF16 {
+                return _mm512_dpbf16_ps(sum, std::mem::transmute::<__m512, __m512bh>(a), std::mem::transmute::<__m512, __m512bh>(b));
+            }
+            let low = |v| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_castps_si512(v)));
+            let high = |v| _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(0xffff_0000_u32 as i32)));
+            let sum = _mm512_fmadd_ps(low(a), low(b), sum);
+            _mm512_fmadd_ps(high(a), high(b), sum)
+        }
+    }
+
+    #[inline(always)]
     fn prefetch(self, at: *const f32) {
         // SAFETY: a prefetch never faults, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+}
+
+impl<const BF16: bool> IntSimd for Avx512<true, BF16> {
+    type I = __m512i;
+    type W = __m512i;
+    const INT_ROWS: usize = 8;
+    const INT_TILE: usize = 16;
+
+    // The instruction's first factor has no sign: the weights get 128 added, which is taken off here for all of a group.
+    #[inline(always)]
+    fn start8(self, sum: i32) -> Self::I {
+        // SAFETY: `self` is the proof that the CPU has AVX-512.
+        unsafe { _mm512_set1_epi32(-128 * sum) }
+    }
+
+    #[inline(always)]
+    fn start4(self, sum: i32) -> Self::I {
+        // SAFETY: `self` is the proof that the CPU has AVX-512.
+        unsafe { _mm512_set1_epi32(-8 * sum) }
+    }
+
+    #[inline(always)]
+    fn load8(self, from: &[u32; LANES]) -> Self::W {
+        // SAFETY: 64 bytes may be read there, and `self` is the proof that the CPU has AVX-512.
+        unsafe { _mm512_xor_si512(_mm512_loadu_si512(from.as_ptr().cast()), _mm512_set1_epi8(-128)) }
+    }
+
+    #[inline(always)]
+    fn load4(self, from: &[u32; LANES]) -> [Self::W; 2] {
+        // SAFETY: as above.
+        unsafe {
+            let (line, mask) = (_mm512_loadu_si512(from.as_ptr().cast()), _mm512_set1_epi8(15));
+            [_mm512_and_si512(line, mask), _mm512_and_si512(_mm512_srli_epi16::<4>(line), mask)]
+        }
+    }
+
+    #[inline(always)]
+    fn dot8(self, sum: Self::I, w: Self::W, x: i32) -> Self::I {
+        // SAFETY: `self` is the proof that the CPU has AVX-512 and VNNI.
+        unsafe { _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32(x)) }
+    }
+
+    #[inline(always)]
+    fn dot4(self, sum: Self::I, w: Self::W, x: i32) -> Self::I {
+        self.dot8(sum, w, x)
+    }
+
+    #[inline(always)]
+    fn to_f32(self, sum: Self::I) -> Self::V {
+        // SAFETY: `self` is the proof that the CPU has AVX-512.
+        unsafe { _mm512_cvtepi32_ps(sum) }
     }
 }

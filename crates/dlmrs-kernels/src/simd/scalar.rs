@@ -1,6 +1,6 @@
 //! Plain Rust, which the compiler turns into whatever vectors the target always has.
 
-use super::{LANES, Simd};
+use super::{IntSimd, LANES, Simd, high_half, low_half};
 
 #[derive(Clone, Copy)]
 pub(crate) struct Scalar;
@@ -64,5 +64,80 @@ impl Simd for Scalar {
     });
 
     #[inline(always)]
+    fn load_bits(self, from: &[u32; LANES]) -> Self::V {
+        from.map(f32::from_bits)
+    }
+
+    #[inline(always)]
+    fn load_low(self, from: &[u32; LANES]) -> Self::V {
+        from.map(low_half)
+    }
+
+    #[inline(always)]
+    fn load_high(self, from: &[u32; LANES]) -> Self::V {
+        from.map(high_half)
+    }
+
+    #[inline(always)]
+    fn dot_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
+        let (a, b) = (a.map(f32::to_bits), b.map(f32::to_bits));
+        let sum = self.fma(a.map(low_half), b.map(low_half), sum);
+        self.fma(a.map(high_half), b.map(high_half), sum)
+    }
+
+    #[inline(always)]
     fn prefetch(self, _at: *const f32) {}
+}
+
+/// The four bytes of a word, with their signs.
+#[inline(always)]
+fn bytes(word: u32) -> [i32; 4] {
+    word.to_le_bytes().map(|byte| i32::from(byte as i8))
+}
+
+impl IntSimd for Scalar {
+    type I = [i32; LANES];
+    type W = [u32; LANES];
+    const INT_ROWS: usize = 2;
+    const INT_TILE: usize = 2;
+
+    #[inline(always)]
+    fn start8(self, _sum: i32) -> Self::I {
+        [0; LANES]
+    }
+
+    #[inline(always)]
+    fn start4(self, sum: i32) -> Self::I {
+        [-8 * sum; LANES]
+    }
+
+    #[inline(always)]
+    fn load8(self, from: &[u32; LANES]) -> Self::W {
+        *from
+    }
+
+    #[inline(always)]
+    fn load4(self, from: &[u32; LANES]) -> [Self::W; 2] {
+        [from.map(|word| word & 0x0f0f_0f0f), from.map(|word| (word >> 4) & 0x0f0f_0f0f)]
+    }
+
+    #[inline(always)]
+    fn dot8(self, mut sum: Self::I, w: Self::W, x: i32) -> Self::I {
+        let x = bytes(x as u32);
+        for lane in 0..LANES {
+            let w = bytes(w[lane]);
+            sum[lane] += w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3];
+        }
+        sum
+    }
+
+    #[inline(always)]
+    fn dot4(self, sum: Self::I, w: Self::W, x: i32) -> Self::I {
+        self.dot8(sum, w, x)
+    }
+
+    #[inline(always)]
+    fn to_f32(self, sum: Self::I) -> Self::V {
+        sum.map(|sum| sum as f32)
+    }
 }

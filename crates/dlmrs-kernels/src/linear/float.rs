@@ -1,0 +1,187 @@
+//! Products of floats. How one is cut for the threads, the caches and the registers changes no order of a sum.
+
+mod tile;
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use super::PackedLinear;
+use super::format::Format;
+use super::place::Place;
+use super::share::{SMALL, share};
+use crate::Team;
+use crate::disjoint::Disjoint;
+use crate::simd::{Kernel, LANES, Simd, Words, launch};
+use tile::{Ends, tile_of_height};
+
+/// Words of x of a run: long enough that taking the sums up and putting them down again costs nothing, short enough that two panels
+/// of it (96 KiB) stay in the second-level cache while all rows of a block pass by. Measured: 192 is a tenth slower, for many rows.
+const RUN: usize = 768;
+/// Rows of a block, in tiles: a block's run of x (576 KiB at 8 rows a tile) stays in the second-level cache too.
+const BLOCK_TILES: usize = 24;
+/// Up to this size, all of a block's x stays in the second-level cache.
+const SMALL_X: usize = 512 << 10;
+
+/// Columns of `x * weight^T + bias`; see [`PackedLinear::matmul`].
+pub(super) fn product<F: Format>(
+    w: &PackedLinear,
+    team: &Team,
+    x: &[f32],
+    rows: usize,
+    columns: Range<usize>,
+    bias: Option<&[f32]>,
+    out: &mut [f32],
+) {
+    let words = w.k.div_ceil(F::IN_WORD);
+    let as_it_is = rows == 1 && F::IN_WORD == 1;
+    with_scratch(if as_it_is { 0 } else { rows * words }, |scratch| {
+        let tile_rows = launch(team.isa(), TileRows);
+        let packed: &[f32] = if as_it_is {
+            x
+        } else {
+            pack_rows::<F>(team, x, w.k, tile_rows, scratch);
+            scratch
+        };
+        let panels = columns.start / LANES..columns.end.div_ceil(LANES);
+        let job = Job { w, x: packed, words, columns, bias, out: Disjoint::new(out) };
+        share(team, rows, BLOCK_TILES * tile_rows, panels, w.k, |rows, panels| {
+            launch(team.isa(), Block::<F> { job: &job, rows, panels, format: PhantomData });
+        });
+    });
+}
+
+/// One product, its x already packed as tiles `[words, rows of the tile]`.
+struct Job<'a> {
+    w: &'a PackedLinear,
+    x: &'a [f32],
+    /// Words of a row of x.
+    words: usize,
+    columns: Range<usize>,
+    bias: Option<&'a [f32]>,
+    out: Disjoint<'a>,
+}
+
+/// A block of rows by a chunk of panels.
+struct Block<'a, F> {
+    job: &'a Job<'a>,
+    rows: Range<usize>,
+    panels: Range<usize>,
+    format: PhantomData<F>,
+}
+
+impl<F: Format> Kernel for Block<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let first_rows = self.rows.len().min(S::ROWS);
+        let wide = [4, 2, 1].into_iter().find(|p| first_rows * p <= S::TILE).unwrap_or(1);
+        if self.rows.len() * self.job.words * size_of::<f32>() <= SMALL_X {
+            // Each weight is read once, in the order of memory.
+            let mut panel = self.panels.start;
+            while panel < self.panels.end {
+                let count = if panel + wide <= self.panels.end { wide } else { 1 };
+                for from in runs(self.job.words) {
+                    self.strip(s, panel, count, from);
+                }
+                panel += count;
+            }
+        } else {
+            // Each run of x is read from far away once.
+            for from in runs(self.job.words) {
+                let mut panel = self.panels.start;
+                while panel < self.panels.end {
+                    let count = if panel + wide <= self.panels.end { wide } else { 1 };
+                    self.strip(s, panel, count, from);
+                    panel += count;
+                }
+            }
+        }
+    }
+}
+
+/// Where the runs over the words of x begin. There is one even if there are none: the outputs have to be written.
+fn runs(words: usize) -> std::iter::StepBy<Range<usize>> {
+    (0..words.max(1)).step_by(RUN)
+}
+
+impl<F: Format> Block<'_, F> {
+    /// One run over x, `count` panels from `panel` on, all rows of the block.
+    #[inline(always)]
+    fn strip<S: Simd>(&self, s: S, panel: usize, count: usize, from: usize) {
+        match count {
+            4 => self.strip_of::<S, 4>(s, panel, from),
+            2 => self.strip_of::<S, 2>(s, panel, from),
+            _ => self.strip_of::<S, 1>(s, panel, from),
+        }
+    }
+
+    #[inline(always)]
+    fn strip_of<S: Simd, const P: usize>(&self, s: S, panel: usize, from: usize) {
+        let job = self.job;
+        let run = RUN.min(job.words - from);
+        let lines = from / F::STEP..(from + run).div_ceil(F::STEP);
+        let panels: [&[Words]; P] = std::array::from_fn(|p| &job.w.panel(panel + p)[lines.clone()]);
+        let column = panel * LANES - job.columns.start;
+        let columns = (P * LANES).min(job.columns.len() - column);
+        let bias = job.bias.filter(|_| from + run == job.words).map(|bias| &bias[job.columns.start + column..][..columns]);
+        for row in self.rows.clone().step_by(S::ROWS) {
+            let height = S::ROWS.min(self.rows.end - row);
+            let x = &job.x[row * job.words + from * height..][..run * height];
+            let place = Place { out: job.out, at: row * job.columns.len() + column, stride: job.columns.len(), columns };
+            let ends = Ends { first: from == 0, bias, fetch: row == self.rows.start };
+            // SAFETY: the rows of this block and the columns of this chunk lie within `out`, and no other task has them.
+            unsafe { tile_of_height::<S, F, P>(s, height, x, panels, place, ends) };
+        }
+    }
+}
+
+/// Rows of a full register tile at a level.
+struct TileRows;
+
+impl Kernel for TileRows {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _s: S) -> usize {
+        S::ROWS
+    }
+}
+
+/// Turns `x [R, K]` into tiles `[words, tile_rows]`, one after the other, the last one perhaps with fewer rows.
+fn pack_rows<F: Format>(team: &Team, x: &[f32], k: usize, tile_rows: usize, packed: &mut [f32]) {
+    if k == 0 {
+        return;
+    }
+    let words = k.div_ceil(F::IN_WORD);
+    let parts = Disjoint::new(packed);
+    let tiles = x.len().div_ceil(k * tile_rows);
+    let pack = |tile: usize| {
+        let rows = &x[tile * tile_rows * k..((tile + 1) * tile_rows * k).min(x.len())];
+        let (from, height) = (tile * tile_rows * words, rows.len() / k);
+        // SAFETY: within `packed`, which has as many words for each row; each tile has its own part.
+        let to = unsafe { parts.part(from..from + height * words) };
+        for (m, row) in rows.chunks_exact(k).enumerate() {
+            for (to, numbers) in to[m..].iter_mut().step_by(height).zip(row.chunks(F::IN_WORD)) {
+                *to = F::word(numbers);
+            }
+        }
+    };
+    if x.len() < SMALL {
+        (0..tiles).for_each(pack);
+    } else {
+        team.run(tiles, pack);
+    }
+}
+
+/// A buffer of `len` floats with anything in it, kept by the thread for the next product.
+fn with_scratch(len: usize, f: impl FnOnce(&mut [f32])) {
+    thread_local!(static SCRATCH: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
+    let mut scratch = SCRATCH.take();
+    if scratch.len() < len {
+        scratch.resize(len, 0.0);
+    }
+    f(&mut scratch[..len]);
+    SCRATCH.set(scratch);
+}
