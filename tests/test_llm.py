@@ -81,7 +81,7 @@ def test_every_error_is_also_a_builtin_kind(error: type[Exception], kind: type[E
         ({"device": 5}, dlmrs.InputError, "device: is 5"),
         ({"dtype": 5}, dlmrs.InputError, "dtype: is 5"),
         ({"dtype": "f8"}, dlmrs.InputError, "dtype: 'f8' is unknown; use auto"),
-        ({"dtype": "bf16", "device": "cpu"}, dlmrs.InputError, "dtype: bf16 is not available on a CPU"),
+        ({"dtype": "f16", "device": "cpu"}, dlmrs.InputError, "dtype: f16 is not available on a CPU; use auto, f32, bf16, int8 or int4"),
         ({"backend": "magic"}, dlmrs.InputError, "backend: 'magic' is unknown"),
         ({"threads": 0}, dlmrs.InputError, "threads"),
         ({"threads": -1}, dlmrs.InputError, "threads: is -1"),

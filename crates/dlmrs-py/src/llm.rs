@@ -24,7 +24,8 @@ use crate::{decoding, generate, inspect, output, params, prompts, value};
 /// draft: a second checkpoint of the same family, or the same name again for the same weights, that drafts for SimSD. Its tokens must be
 /// those of the model, which is checked. draft_device: where it runs; None is the model's device.
 /// device: "cpu", "cuda", "cuda:N" or "auto" (CUDA if this build and this machine have it).
-/// dtype: "f32", "bf16", "f16" or "auto" (f32 on a CPU, elsewhere as stored); a CPU takes f32 only.
+/// dtype: How the weights are held: "auto" (on a CPU bf16 where they are stored so, which changes no result, and else f32; elsewhere
+///     as stored), "f32", "bf16", "f16" (not on a CPU), or rounded as they are read: "int8", "int4" (groups of 32), "int4-128".
 /// threads: on the CPU; None is as many as the process may use. The result does not depend on it.
 /// max_model_len: the longest prompt and answer together; None is the checkpoint's, which is also the most.
 /// mask_token_id, block_length, stop_token_ids: None is what the checkpoint or its family says (see dlmrs.inspect).

@@ -1,5 +1,5 @@
 //! A row's arithmetic depends on nothing but that row's own inputs: the same row alone, among others, at other places, beside other
-//! passes, with more threads and as one of several copies of a block has equal bits (our kernels).
+//! passes, with more threads and as one of several copies of a block has equal bits (our kernels), however the weights are held.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // tests
 
 use std::path::PathBuf;
@@ -7,14 +7,16 @@ use std::sync::Arc;
 
 use dlmrs::cache::KvCache;
 use dlmrs::pass::{Bits, Keep, Pass, Sees};
-use dlmrs::{Backend, Llm, LoadOptions, Overrides};
+use dlmrs::{Backend, Llm, LoadOptions, Overrides, Precision};
 
 const PREFIX: usize = 12;
 const MASK: u32 = 3;
 
-fn load(threads: usize) -> Arc<Llm> {
+const DTYPES: [Precision; 5] = [Precision::F32, Precision::Auto, Precision::Bf16, Precision::Int8, Precision::Int4 { group: 32 }];
+
+fn load(threads: usize, dtype: Precision) -> Arc<Llm> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("bundled/tiny-sdar");
-    let options = LoadOptions { device: "cpu".into(), backend: Backend::Kernels, threads: Some(threads), ..LoadOptions::default() };
+    let options = LoadOptions { device: "cpu".into(), backend: Backend::Kernels, threads: Some(threads), dtype };
     Llm::load(folder.to_str().unwrap(), &options, &Overrides::default()).unwrap()
 }
 
@@ -76,13 +78,13 @@ fn run(llm: &Llm, cache: &mut KvCache, pass: Pass) -> Vec<Vec<f32>> {
 
 #[test]
 fn alone_and_among_others() {
-    for threads in [1, 2] {
-        let llm = load(threads);
+    for (threads, dtype) in [1, 2].into_iter().flat_map(|threads| DTYPES.map(|dtype| (threads, dtype))) {
+        let llm = load(threads, dtype);
         let mut cache = prefix(&llm);
         let alone = run(&llm, &mut cache, among(0, 0));
         for (others, places) in [(3, vec![0, 1, 3]), (17, vec![0, 9, 17]), (64, vec![0, 31, 32, 64])] {
             for place in places {
-                assert!(run(&llm, &mut cache, among(others, place)) == alone, "{threads} threads, place {place} among {others}");
+                assert!(run(&llm, &mut cache, among(others, place)) == alone, "{dtype:?}, {threads} threads, place {place} among {others}");
             }
         }
     }
@@ -90,66 +92,74 @@ fn alone_and_among_others() {
 
 #[test]
 fn threads() {
-    let found: Vec<_> = [1, 2, 3].into_iter().map(load).map(|llm| run(&llm, &mut prefix(&llm), copies(3))).collect();
-    assert!(found[0] == found[1] && found[0] == found[2]);
+    for dtype in DTYPES {
+        let found: Vec<_> = [1, 2, 3].into_iter().map(|n| load(n, dtype)).map(|llm| run(&llm, &mut prefix(&llm), copies(3))).collect();
+        assert!(found[0] == found[1] && found[0] == found[2], "{dtype:?}");
+    }
 }
 
 #[test]
 fn as_one_of_several_copies_of_a_block() {
-    let llm = load(2);
-    let mut cache = prefix(&llm);
-    let mut lone = copies(1);
-    let alone = run(&llm, &mut cache, lone.clone());
-    for states in 2..=5 {
-        assert!(run(&llm, &mut cache, copies(states)) == alone, "{states} copies");
+    for dtype in DTYPES {
+        let llm = load(2, dtype);
+        let mut cache = prefix(&llm);
+        let mut lone = copies(1);
+        let alone = run(&llm, &mut cache, lone.clone());
+        for states in 2..=5 {
+            assert!(run(&llm, &mut cache, copies(states)) == alone, "{dtype:?}, {states} copies");
+        }
+        lone.sees = Sees::Blocks(4);
+        assert!(run(&llm, &mut cache, lone) == alone, "{dtype:?}, the same sight from another rule");
     }
-    lone.sees = Sees::Blocks(4);
-    assert!(run(&llm, &mut cache, lone) == alone, "the same sight from another rule");
 }
 
 #[test]
 fn beside_other_passes() {
-    let llm = load(2);
-    let mut cache = prefix(&llm);
-    let alone = run(&llm, &mut cache, copies(2));
-    let (mut a, mut b, mut c) = (prefix(&llm), prefix(&llm), llm.model().new_cache());
-    let stranger = Pass {
-        tokens: (0..40).map(token).collect(),
-        positions: (0..40).collect(),
-        base: 0,
-        sees: Sees::Causal,
-        keep: Keep::Append((0..40).collect()),
-        read: vec![0, 39, 5],
-        tap: None,
-    };
-    let mut passes = [(among(17, 4), &mut a), (copies(2), &mut b), (stranger, &mut c)];
-    let hidden = llm.model().forward(&mut passes).unwrap();
-    let found: Vec<_> = (0..4).map(|read| hidden.row(hidden.row_of(1, read)).unwrap()).collect();
-    assert!(found == alone);
+    for dtype in DTYPES {
+        let llm = load(2, dtype);
+        let mut cache = prefix(&llm);
+        let alone = run(&llm, &mut cache, copies(2));
+        let (mut a, mut b, mut c) = (prefix(&llm), prefix(&llm), llm.model().new_cache());
+        let stranger = Pass {
+            tokens: (0..40).map(token).collect(),
+            positions: (0..40).collect(),
+            base: 0,
+            sees: Sees::Causal,
+            keep: Keep::Append((0..40).collect()),
+            read: vec![0, 39, 5],
+            tap: None,
+        };
+        let mut passes = [(among(17, 4), &mut a), (copies(2), &mut b), (stranger, &mut c)];
+        let hidden = llm.model().forward(&mut passes).unwrap();
+        let found: Vec<_> = (0..4).map(|read| hidden.row(hidden.row_of(1, read)).unwrap()).collect();
+        assert!(found == alone, "{dtype:?}");
+    }
 }
 
 /// Which rows are read, and whether the prefix came in one piece, changes nothing either.
 #[test]
 fn read_rows_and_pieces() {
-    let llm = load(2);
-    let mut cache = prefix(&llm);
-    let all = run(&llm, &mut cache, copies(1));
-    let mut one = copies(1);
-    one.read = vec![2];
-    assert!(run(&llm, &mut cache, one)[0] == all[2]);
+    for dtype in DTYPES {
+        let llm = load(2, dtype);
+        let mut cache = prefix(&llm);
+        let all = run(&llm, &mut cache, copies(1));
+        let mut one = copies(1);
+        one.read = vec![2];
+        assert!(run(&llm, &mut cache, one)[0] == all[2], "{dtype:?}");
 
-    let mut pieces = llm.model().new_cache();
-    for from in (0..PREFIX).step_by(4) {
-        let pass = Pass {
-            tokens: (from..from + 4).map(token).collect(),
-            positions: (from as u32..from as u32 + 4).collect(),
-            base: from,
-            sees: Sees::Blocks(4),
-            keep: Keep::Append(vec![0, 1, 2, 3]),
-            read: vec![],
-            tap: None,
-        };
-        llm.model().forward(&mut [(pass, &mut pieces)]).unwrap();
+        let mut pieces = llm.model().new_cache();
+        for from in (0..PREFIX).step_by(4) {
+            let pass = Pass {
+                tokens: (from..from + 4).map(token).collect(),
+                positions: (from as u32..from as u32 + 4).collect(),
+                base: from,
+                sees: Sees::Blocks(4),
+                keep: Keep::Append(vec![0, 1, 2, 3]),
+                read: vec![],
+                tap: None,
+            };
+            llm.model().forward(&mut [(pass, &mut pieces)]).unwrap();
+        }
+        assert!(run(&llm, &mut pieces, copies(1)) == all, "{dtype:?}");
     }
-    assert!(run(&llm, &mut pieces, copies(1)) == all);
 }

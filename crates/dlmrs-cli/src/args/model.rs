@@ -12,8 +12,9 @@ pub(crate) struct LoadArgs {
     /// cpu, cuda, cuda:N, or auto: the first CUDA device if there is one
     #[arg(long, default_value = "auto")]
     device: String,
-    /// Number type of the activations. auto: f32 on a CPU, elsewhere what the model is stored in
-    #[arg(long, default_value = "auto", value_parser = ["auto", "f32", "bf16", "f16"])]
+    /// How the weights are held. auto: on a CPU bf16 where the model is stored so (which changes no result), else f32; elsewhere as
+    /// stored. int8, int4 and int4-128 round them as they are read
+    #[arg(long, default_value = "auto", value_parser = ["auto", "f32", "bf16", "f16", "int8", "int4", "int4-128"])]
     dtype: String,
     /// Who multiplies. auto: our kernels on a CPU, plain Candle elsewhere
     #[arg(long, default_value = "auto", value_parser = ["auto", "kernels", "plain"])]

@@ -12,6 +12,7 @@ pub(super) struct Machine {
     /// The level of instructions.
     pub(super) isa: &'static str,
     pub(super) device: String,
+    /// How the weights are held.
     pub(super) dtype: &'static str,
     /// Who multiplies.
     pub(super) backend: &'static str,
@@ -34,7 +35,7 @@ impl Machine {
             threads: model.team().threads(),
             isa: Isa::detect().name(),
             device: device::name(model.device()),
-            dtype: model.dtype().as_str(),
+            dtype: model.weights(),
             backend,
             system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             build: if cfg!(debug_assertions) { "debug" } else { "release" },

@@ -69,7 +69,7 @@ pub(super) fn manifest(facts: &Facts<'_>) -> Result<Value, Failure> {
         "code_execution": facts.judge.map(Judge::json),
         "device": {
             "name": dlmrs::device::name(model.device()),
-            "dtype": model.dtype().as_str(),
+            "dtype": model.weights(),
             "backend": backend,
             "isa": model.team().isa().name(),
             "threads": model.team().threads(),

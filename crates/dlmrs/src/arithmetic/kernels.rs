@@ -1,24 +1,27 @@
-//! Our CPU kernels behind [`Arithmetic`]: f32, contiguous tensors on the host.
+//! Our CPU kernels behind [`Arithmetic`]: activations in f32, contiguous tensors on the host; weights as the caller wants them.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use candle_core::{CpuStorage, DType, Device, Storage, Tensor};
-use dlmrs_kernels::{self as kernels, AttentionPass, PackedLinear, Team};
+use dlmrs_kernels::{self as kernels, AttentionPass, PackedLinear, Team, WeightType};
+use half::bf16;
 
-use super::{Arithmetic, AttentionInput, Product, Rotation, WeightedSum};
+use super::weights::weight_type;
+use super::{Arithmetic, AttentionInput, Matrix, Precision, Product, Role, Rotation, WeightedSum, rows_at_once};
 use crate::error::Result;
 
 /// The arithmetic of `dlmrs-kernels`.
 pub(crate) struct Kernels {
     team: Arc<Team>,
     device: Device,
+    precision: Precision,
 }
 
 impl Kernels {
-    /// Kernels that share the work of each operation among `team`.
-    pub(crate) fn new(team: Arc<Team>) -> Self {
-        Self { team, device: Device::Cpu }
+    /// Kernels that share the work of each operation among `team`, over weights that are held in `precision`.
+    pub(crate) fn new(team: Arc<Team>, precision: Precision) -> Self {
+        Self { team, device: Device::Cpu, precision }
     }
 }
 
@@ -105,12 +108,26 @@ impl WeightedSum for Sum {
 }
 
 impl Arithmetic for Kernels {
-    fn product(&self, weight: Vec<f32>, n: usize, k: usize, bias: Option<Vec<f32>>) -> Result<Arc<dyn Product>> {
-        Ok(Arc::new(Packed { weight: PackedLinear::pack(&weight, n, k), bias, team: self.team.clone() }))
+    fn product(&self, weight: &dyn Matrix, role: Role, bias: Option<Vec<f32>>) -> Result<Arc<dyn Product>> {
+        let (n, k) = (weight.n(), weight.k());
+        let mut packed = PackedLinear::zeros(weight_type(self.precision, role, weight.stored()), n, k);
+        for first in (0..n).step_by(rows_at_once(k)) {
+            let rows = weight.rows(first..(first + rows_at_once(k)).min(n))?;
+            packed.fill(&self.team, first, &rows);
+        }
+        Ok(Arc::new(Packed { weight: packed, bias, team: self.team.clone() }))
     }
 
-    fn product_f32(&self, weight: Vec<f32>, n: usize, k: usize) -> Result<Arc<dyn Product>> {
-        self.product(weight, n, k, None)
+    fn table(&self, table: &dyn Matrix) -> Result<Tensor> {
+        let (n, k) = (table.n(), table.k());
+        if weight_type(self.precision, Role::Embedding, table.stored()) == WeightType::F32 {
+            return self.tensor(table.rows(0..n)?, &[n, k]);
+        }
+        let mut narrow = Vec::with_capacity(n * k);
+        for first in (0..n).step_by(rows_at_once(k)) {
+            narrow.extend(table.rows(first..(first + rows_at_once(k)).min(n))?.into_iter().map(bf16::from_f32));
+        }
+        Ok(Tensor::from_vec(narrow, (n, k), &Device::Cpu)?)
     }
 
     fn weighted_sum(&self, rows: usize, width: usize) -> Result<Box<dyn WeightedSum + '_>> {

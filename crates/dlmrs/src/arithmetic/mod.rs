@@ -6,6 +6,7 @@
 
 mod kernels;
 mod plain;
+mod weights;
 
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ use dlmrs_kernels::{Sight, Team};
 
 pub(crate) use kernels::Kernels;
 pub(crate) use plain::Plain;
+pub use weights::Precision;
+pub(crate) use weights::{Matrix, Role, rows_at_once, weight_bytes};
 
 use crate::error::{Error, Result};
 
@@ -61,10 +64,10 @@ pub(crate) struct AttentionInput<'a> {
 
 /// The operations that a decoder layer is made of.
 pub(crate) trait Arithmetic: Send + Sync {
-    /// Takes a weight [N, K] and an optional bias [N] over.
-    fn product(&self, weight: Vec<f32>, n: usize, k: usize, bias: Option<Vec<f32>>) -> Result<Arc<dyn Product>>;
-    /// The same for a product in f32 whatever the type of the activations: the router of a mixture.
-    fn product_f32(&self, weight: Vec<f32>, n: usize, k: usize) -> Result<Arc<dyn Product>>;
+    /// Reads a weight [N, K] and takes an optional bias [N] over.
+    fn product(&self, weight: &dyn Matrix, role: Role, bias: Option<Vec<f32>>) -> Result<Arc<dyn Product>>;
+    /// Reads a table [N, K] whose rows are looked up.
+    fn table(&self, table: &dyn Matrix) -> Result<Tensor>;
     /// A sum of R rows of C numbers, all zero so far.
     fn weighted_sum(&self, rows: usize, width: usize) -> Result<Box<dyn WeightedSum + '_>>;
     /// A vector or table as the other operations expect it.
@@ -104,33 +107,6 @@ pub enum Backend {
     Plain,
 }
 
-/// Number type of the activations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// f32 on a CPU; on an accelerator the type that the checkpoint is stored in.
-    #[default]
-    Auto,
-    /// 32-bit floats.
-    F32,
-    /// bfloat16 (accelerators only: Candle has no bf16 matrix product on a CPU).
-    Bf16,
-    /// 16-bit floats (accelerators only).
-    F16,
-}
-
-impl std::str::FromStr for Precision {
-    type Err = Error;
-    fn from_str(s: &str) -> Result<Self> {
-        match s {
-            "auto" => Ok(Self::Auto),
-            "f32" | "float32" => Ok(Self::F32),
-            "bf16" | "bfloat16" => Ok(Self::Bf16),
-            "f16" | "float16" => Ok(Self::F16),
-            other => Err(Error::input("dtype", format!("'{other}' is unknown; use auto, f32, bf16 or f16"))),
-        }
-    }
-}
-
 impl std::str::FromStr for Backend {
     type Err = Error;
     fn from_str(s: &str) -> Result<Self> {
@@ -151,22 +127,30 @@ pub(crate) fn choose(
     stored: DType,
     team: Arc<Team>,
 ) -> Result<Arc<dyn Arithmetic>> {
+    let refuse = |message: String| Err(Error::input("dtype", message));
+    let on_cpu = device.is_cpu();
+    match backend {
+        Backend::Kernels if !on_cpu => {
+            return Err(Error::input("backend", "'kernels' runs on a CPU only; use plain (or auto) on an accelerator"));
+        }
+        Backend::Auto | Backend::Kernels if on_cpu => {
+            return match precision {
+                Precision::F16 => refuse("f16 is not available on a CPU; use auto, f32, bf16, int8 or int4".into()),
+                _ => Ok(Arc::new(Kernels::new(team, precision))),
+            };
+        }
+        _ => {}
+    }
     let dtype = match precision {
-        Precision::Auto if device.is_cpu() => DType::F32,
-        Precision::Auto => stored,
-        Precision::F32 => DType::F32,
+        Precision::Bf16 | Precision::F16 if on_cpu => {
+            let name = precision.name();
+            return refuse(format!("{name} is not available with plain Candle on a CPU; use f32 (or auto), or another backend"));
+        }
+        Precision::Int4 { group: 128 } => return refuse("int4-128 is for a CPU's kernels; use int4 with plain Candle".into()),
+        Precision::Auto if !on_cpu => stored,
         Precision::Bf16 => DType::BF16,
         Precision::F16 => DType::F16,
+        Precision::Auto | Precision::F32 | Precision::Int8 | Precision::Int4 { .. } => DType::F32,
     };
-    if device.is_cpu() && dtype != DType::F32 {
-        let name = dtype.as_str();
-        return Err(Error::input("dtype", format!("{name} is not available on a CPU; use f32 (or auto)")));
-    }
-    match backend {
-        Backend::Kernels if !device.is_cpu() => {
-            Err(Error::input("backend", "'kernels' runs on a CPU only; use plain (or auto) on an accelerator"))
-        }
-        Backend::Auto | Backend::Kernels if device.is_cpu() => Ok(Arc::new(Kernels::new(team))),
-        _ => Ok(Arc::new(Plain::new(device, dtype, team))),
-    }
+    Ok(Arc::new(Plain::new(device, dtype, precision, team)))
 }

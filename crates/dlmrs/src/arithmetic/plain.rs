@@ -2,23 +2,69 @@
 
 use std::sync::Arc;
 
-use candle_core::{D, DType, Device, Tensor};
+use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
+use candle_core::{D, DType, Device, Module, Tensor};
 use dlmrs_kernels::{Sight, Team};
 
-use super::{Arithmetic, AttentionInput, Product, Rotation, WeightedSum};
-use crate::error::Result;
+use super::{Arithmetic, AttentionInput, Matrix, Precision, Product, Role, Rotation, WeightedSum};
+use crate::error::{Error, Result};
 
 /// The arithmetic of candle-core and candle-nn.
 pub(crate) struct Plain {
     device: Device,
     dtype: DType,
+    precision: Precision,
     team: Arc<Team>,
 }
 
 impl Plain {
-    /// Tensors of `dtype` on `device`; `team` serves the work that stays on the host.
-    pub(crate) fn new(device: Device, dtype: DType, team: Arc<Team>) -> Self {
-        Self { device, dtype, team }
+    /// Activations of `dtype` on `device`, weights too unless `precision` quantises them; `team` serves the work that stays on the host.
+    pub(crate) fn new(device: Device, dtype: DType, precision: Precision, team: Arc<Team>) -> Self {
+        Self { device, dtype, precision, team }
+    }
+
+    /// A weight in Candle's blocks of 32.
+    fn quantised(&self, weight: &dyn Matrix, blocks: GgmlDType, bias: Option<Tensor>) -> Result<Arc<dyn Product>> {
+        let (n, k) = (weight.n(), weight.k());
+        if !k.is_multiple_of(blocks.block_size()) {
+            let message =
+                format!("{} needs rows of a multiple of {} with plain Candle, but one has {k}", self.precision.name(), blocks.block_size());
+            return Err(Error::input("dtype", message));
+        }
+        // On the host first, so that an accelerator never holds the f32 copy.
+        let dense = Tensor::from_vec(weight.rows(0..n)?, (n, k), &Device::Cpu)?;
+        let weight = QTensor::quantize_onto(&dense, blocks, &self.device)?;
+        Ok(Arc::new(Quantised { weight: QMatMul::from_qtensor(weight)?, bias }))
+    }
+}
+
+/// A weight in blocks of integers, on Candle's own product.
+struct Quantised {
+    weight: QMatMul, // [N, K]
+    bias: Option<Tensor>,
+}
+
+impl Quantised {
+    fn unused() -> Error {
+        candle_core::Error::Msg("only the head and a router give columns and rows, and neither is quantised on plain Candle".into()).into()
+    }
+}
+
+impl Product for Quantised {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let y = self.weight.forward(x)?; // [R, K] -> [R, N]
+        Ok(match &self.bias {
+            Some(bias) => y.broadcast_add(bias)?,
+            None => y,
+        })
+    }
+
+    fn columns(&self, _x: &Tensor, _from: usize, _to: usize) -> Result<Vec<f32>> {
+        Err(Self::unused())
+    }
+
+    fn weights_of(&self, _ids: &[u32]) -> Result<Tensor> {
+        Err(Self::unused())
     }
 }
 
@@ -70,14 +116,22 @@ impl WeightedSum for Sum {
 }
 
 impl Arithmetic for Plain {
-    fn product(&self, weight: Vec<f32>, n: usize, k: usize, bias: Option<Vec<f32>>) -> Result<Arc<dyn Product>> {
+    fn product(&self, weight: &dyn Matrix, role: Role, bias: Option<Vec<f32>>) -> Result<Arc<dyn Product>> {
+        let (n, k) = (weight.n(), weight.k());
         let bias = bias.map(|bias| self.tensor(bias, &[n])).transpose()?;
-        Ok(Arc::new(Dense { weight: self.tensor(weight, &[n, k])?, bias }))
+        match (self.precision, role) {
+            (Precision::Int8, Role::Layer) => return self.quantised(weight, GgmlDType::Q8_0, bias),
+            (Precision::Int4 { .. }, Role::Layer) => return self.quantised(weight, GgmlDType::Q4_0, bias),
+            _ => {}
+        }
+        // Converted on the host, so that an accelerator never holds the f32 copy.
+        let dtype = if role == Role::Router { DType::F32 } else { self.dtype };
+        let weight = Tensor::from_vec(weight.rows(0..n)?, (n, k), &Device::Cpu)?.to_dtype(dtype)?.to_device(&self.device)?;
+        Ok(Arc::new(Dense { weight, bias }))
     }
 
-    fn product_f32(&self, weight: Vec<f32>, n: usize, k: usize) -> Result<Arc<dyn Product>> {
-        let weight = Tensor::from_vec(weight, (n, k), &Device::Cpu)?.to_device(&self.device)?;
-        Ok(Arc::new(Dense { weight, bias: None }))
+    fn table(&self, table: &dyn Matrix) -> Result<Tensor> {
+        self.tensor(table.rows(0..table.n())?, &[table.n(), table.k()])
     }
 
     fn weighted_sum(&self, rows: usize, width: usize) -> Result<Box<dyn WeightedSum + '_>> {

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{FeedForward, Folder, ModelConfig, Overrides, RopeScaling, Weights, defaults};
-use crate::Result;
+use super::{FeedForward, Folder, ModelConfig, Overrides, RopeScaling, Weights, defaults, weight_bytes};
+use crate::{Precision, Result};
 
 /// A value, and where it was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -29,6 +29,34 @@ pub struct StoredWeights {
     pub bytes: u64,
     /// Whether there is an output head of its own; else it is the embedding.
     pub own_head: bool,
+}
+
+/// The memory of the weights on a CPU, in bytes, by what `dtype` may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct WeightBytes {
+    /// As `dtype="auto"` holds them: bf16 where they are stored so, else f32.
+    pub auto: u64,
+    /// As f32.
+    pub f32: u64,
+    /// As bf16.
+    pub bf16: u64,
+    /// As bytes.
+    pub int8: u64,
+    /// As half bytes in groups of 32.
+    pub int4: u64,
+}
+
+impl WeightBytes {
+    fn of(config: &ModelConfig, weights: Option<&Weights>) -> Self {
+        let bytes = |precision| weight_bytes(config, weights, precision);
+        Self {
+            auto: bytes(Precision::Auto),
+            f32: bytes(Precision::F32),
+            bf16: bytes(Precision::Bf16),
+            int8: bytes(Precision::Int8),
+            int4: bytes(Precision::Int4 { group: 32 }),
+        }
+    }
 }
 
 /// What a checkpoint is.
@@ -66,8 +94,8 @@ pub struct Report {
     pub parameters: u64,
     /// None if the folder has no weights.
     pub weights: Option<StoredWeights>,
-    /// What the weights take in memory as f32.
-    pub weight_bytes_f32: u64,
+    /// What the weights take in memory on a CPU, as `dtype` has them.
+    pub weight_bytes: WeightBytes,
     /// What 1,000 tokens of keys and values take as f32.
     pub kv_bytes_per_1000_tokens_f32: u64,
     /// What 1,000 tokens of keys and values take as bf16.
@@ -88,7 +116,9 @@ pub struct Report {
 /// report; whatever is there and wrong is an error.
 pub fn inspect(folder: &Folder, overrides: &Overrides, tokenizer_mask_id: Option<u32>, tokenizer_eos: Option<u32>) -> Result<Report> {
     let config = ModelConfig::read(folder)?;
-    let weights = Weights::find(folder, &config)?.map(|weights| StoredWeights {
+    let weights = Weights::find(folder, &config)?;
+    let weight_bytes = WeightBytes::of(&config, weights.as_ref());
+    let weights = weights.map(|weights| StoredWeights {
         files: weights.files().into_iter().map(str::to_string).collect(),
         dtypes: weights.stored_dtypes(),
         parameters: weights.parameters(),
@@ -117,7 +147,7 @@ pub fn inspect(folder: &Folder, overrides: &Overrides, tokenizer_mask_id: Option
         tied: config.tied,
         parameters,
         weights,
-        weight_bytes_f32: parameters.saturating_mul(4),
+        weight_bytes,
         kv_bytes_per_1000_tokens_f32: config.kv_bytes_per_token(4).saturating_mul(1000),
         kv_bytes_per_1000_tokens_bf16: config.kv_bytes_per_token(2).saturating_mul(1000),
         max_positions: config.max_positions,
@@ -175,7 +205,10 @@ impl Report {
             }
             None => lines.push(("weights", "no weights found".to_string())),
         }
-        lines.push(("weights as f32", bytes(self.weight_bytes_f32)));
+        let WeightBytes { auto, f32, bf16, int8, int4 } = self.weight_bytes;
+        let others =
+            [("f32", f32), ("bf16", bf16), ("int8", int8), ("int4", int4)].map(|(name, number)| format!("{name} {}", bytes(number)));
+        lines.push(("in memory", format!("{} ({})", bytes(auto), others.join(", "))));
         lines.push((
             "cache",
             format!("{} per 1,000 tokens (bf16: {})", bytes(self.kv_bytes_per_1000_tokens_f32), bytes(self.kv_bytes_per_1000_tokens_bf16)),

@@ -160,6 +160,11 @@ impl Weights {
         }
     }
 
+    /// Every tensor's name, shape and stored type.
+    pub fn tensors(&self) -> impl Iterator<Item = (&str, &[usize], StoredType)> {
+        self.entries.iter().map(|(name, entry)| (name.as_str(), entry.info.shape.as_slice(), entry.dtype))
+    }
+
     /// How many numbers are stored.
     pub fn parameters(&self) -> u64 {
         self.entries.values().map(|entry| entry.info.shape.iter().product::<usize>() as u64).sum()

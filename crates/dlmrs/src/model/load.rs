@@ -8,10 +8,11 @@ use dlmrs_kernels::Team;
 
 use super::Model;
 use super::layer::{FeedForward, Layer};
+use super::memory;
 use super::mixture::{Expert, Mixture};
 use super::router::Chooser;
-use crate::arithmetic::{self, Arithmetic, Backend, Precision, Product};
-use crate::checkpoint::{self, Folder, LayerNames, MixtureNames, ModelConfig, Names, StoredRows, StoredType, Weights};
+use crate::arithmetic::{self, Arithmetic, Backend, Matrix, Precision, Product, Role};
+use crate::checkpoint::{self, Folder, LayerNames, MixtureNames, ModelConfig, Names, StoredRows, Weights, number_type};
 use crate::device;
 use crate::error::{Error, Result};
 
@@ -20,7 +21,7 @@ use crate::error::{Error, Result};
 pub struct LoadOptions {
     /// See [`device::parse`].
     pub device: String,
-    /// Number type of the activations.
+    /// How the weights are held.
     pub dtype: Precision,
     /// Which implementation multiplies.
     pub backend: Backend,
@@ -47,19 +48,25 @@ impl Model {
         let team = Team::new(options.threads).map_err(|message| Error::input("threads", message.trim_start_matches("threads ")))?;
         let weights = Weights::open(folder, &config)?;
         let names = Names::of(config.family);
-        let stored = match weights.dtype(names.embedding) {
-            Some(StoredType::Bf16) => DType::BF16,
-            Some(StoredType::F16) => DType::F16,
-            _ => DType::F32,
-        };
+        let stored = number_type(weights.dtype(names.embedding));
+        let on_cpu = device.is_cpu();
         let arithmetic = arithmetic::choose(options.backend, device, options.dtype, stored, Arc::new(team))?;
-        Self::from_weights(&weights, config, arithmetic, progress)
+        if on_cpu && options.backend != Backend::Plain {
+            memory::check(&weights, &config, options.dtype)?;
+        }
+        let held = match options.dtype {
+            Precision::Auto if on_cpu && (stored != DType::BF16 || options.backend == Backend::Plain) => Precision::F32.name(),
+            Precision::Auto => stored.as_str(),
+            precision => precision.name(),
+        };
+        Self::from_weights(&weights, config, arithmetic, held, progress)
     }
 
     fn from_weights(
         weights: &Weights,
         config: ModelConfig,
         arithmetic: Arc<dyn Arithmetic>,
+        held: &'static str,
         progress: &mut dyn FnMut(usize, usize) -> bool,
     ) -> Result<Self> {
         let names = Names::of(config.family);
@@ -73,10 +80,10 @@ impl Model {
         }
         // A stored head wins over what the config says of tying.
         let (embedding, head) = match weights.has_head() {
-            true => (Some(arithmetic.tensor(weights.load_f32(names.embedding)?, &[v, c])?), names.head),
+            true => (Some(arithmetic.table(&reader.matrix(names.embedding, v, c))?), names.head),
             false => (None, names.embedding),
         };
-        let (norm, head) = (reader.vector(names.final_norm)?, reader.product(head, None, v, c)?);
+        let (norm, head) = (reader.vector(names.final_norm)?, arithmetic.product(&reader.matrix(head, v, c), Role::Head, None)?);
         report(config.layers + 1)?;
         Ok(Self {
             embedding,
@@ -88,7 +95,37 @@ impl Model {
             max_entries: 2 * config.max_positions,
             config,
             arithmetic,
+            weights: held,
         })
+    }
+}
+
+/// A matrix [N, K] that is some rows of a tensor.
+struct StoredMatrix<'a> {
+    weights: &'a Weights,
+    tensor: String,
+    /// Its first row in the tensor.
+    first: usize,
+    n: usize,
+    k: usize,
+}
+
+impl Matrix for StoredMatrix<'_> {
+    fn n(&self) -> usize {
+        self.n
+    }
+
+    fn k(&self) -> usize {
+        self.k
+    }
+
+    fn stored(&self) -> DType {
+        number_type(self.weights.dtype(&self.tensor))
+    }
+
+    fn rows(&self, range: std::ops::Range<usize>) -> Result<Vec<f32>> {
+        let rows = Some(self.first + range.start..self.first + range.end);
+        self.weights.load_rows_f32(&StoredRows { tensor: self.tensor.clone(), rows })
     }
 }
 
@@ -105,14 +142,20 @@ impl Reader<'_> {
         self.arithmetic.tensor(data, &[n])
     }
 
+    fn matrix(&self, name: &str, n: usize, k: usize) -> StoredMatrix<'_> {
+        StoredMatrix { weights: self.weights, tensor: name.to_owned(), first: 0, n, k }
+    }
+
     fn product(&self, name: &str, bias: Option<&String>, n: usize, k: usize) -> Result<Arc<dyn Product>> {
         let bias = bias.map(|name| self.weights.load_f32(name)).transpose()?;
-        self.arithmetic.product(self.weights.load_f32(name)?, n, k, bias)
+        self.arithmetic.product(&self.matrix(name, n, k), Role::Layer, bias)
     }
 
     /// A product whose matrix is some rows of a stored tensor.
     fn part(&self, part: &StoredRows, n: usize, k: usize) -> Result<Arc<dyn Product>> {
-        self.arithmetic.product(self.weights.load_rows_f32(part)?, n, k, None)
+        let first = part.rows.as_ref().map_or(0, |rows| rows.start);
+        let matrix = StoredMatrix { weights: self.weights, tensor: part.tensor.clone(), first, n, k };
+        self.arithmetic.product(&matrix, Role::Layer, None)
     }
 
     /// Gate and up [F, C] and down [C, F].
@@ -126,7 +169,7 @@ impl Reader<'_> {
         let experts = (0..e).map(|index| self.expert(&names.expert(mixture, c, index), mixture.intermediate));
         let bias = if mixture.has_bias() { self.weights.load_f32(&names.bias())? } else { Vec::new() };
         Ok(Mixture {
-            router: self.arithmetic.product_f32(self.weights.load_f32(&names.router())?, e, c)?,
+            router: self.arithmetic.product(&self.matrix(&names.router(), e, c), Role::Router, None)?,
             chooser: Chooser::new(mixture, bias),
             experts: experts.collect::<Result<_>>()?,
             shared: mixture.shared.map(|f| self.expert(&names.shared(), f)).transpose()?,

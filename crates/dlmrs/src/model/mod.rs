@@ -3,6 +3,7 @@
 mod hidden;
 mod layer;
 mod load;
+mod memory;
 mod mixture;
 mod router;
 mod tap;
@@ -35,6 +36,7 @@ pub struct Model {
     head: Arc<dyn Product>,
     inverse_frequencies: Vec<f32>,
     max_entries: usize,
+    weights: &'static str,
 }
 
 /// The rows of one pass inside a forward.
@@ -68,6 +70,11 @@ impl Model {
     /// The threads that work for this model.
     pub fn team(&self) -> &Team {
         self.arithmetic.team()
+    }
+
+    /// How the weights are held: "f32", "bf16", "f16", "int8", "int4" or "int4-128".
+    pub fn weights(&self) -> &'static str {
+        self.weights
     }
 
     /// The type of the activations.
@@ -116,7 +123,8 @@ impl Model {
         let read: Vec<u32> = parts.iter().flat_map(|p| p.pass.read.iter().map(|&row| row + p.from as u32)).collect();
 
         let mut x = match &self.embedding {
-            Some(table) => self.arithmetic.select(table, &tokens)?,
+            // The table may be held in fewer bits than the activations.
+            Some(table) => self.arithmetic.select(table, &tokens)?.to_dtype(self.arithmetic.dtype())?,
             None => self.head.weights_of(&tokens)?,
         }; // [R, C]
         let mut taps: Vec<Tapping> = parts.iter().map(Tapping::new).collect();
