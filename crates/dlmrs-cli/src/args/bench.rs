@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::ArgPredicate;
 use clap::{Args, Parser};
 
 use super::{DecodingArgs, LoadArgs, OverrideArgs, SamplingArgs, positive};
@@ -12,13 +13,15 @@ Examples:
   dlmrs bench tiny-sdar --setting \"careful: --threshold 0.95\" --setting \"bold: --threshold 0.5\"
   dlmrs bench ./LLaDA-8B-Instruct --prompt-tokens 512 --max-tokens 128 --ignore-eos --rounds 3 \\
       --setting \"one a step: --block-length 32\" --setting \"0.9: --block-length 32 --threshold 0.9\"
-  dlmrs bench tiny-sdar --batch 4 --prompts 8 --json > bench.json";
+  dlmrs bench tiny-sdar --batch 4 --prompts 8 --json > bench.json
+  dlmrs bench --kernels";
 
 /// Measure settings side by side
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
     /// A model folder (config.json, *.safetensors, tokenizer files), or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
+    #[arg(required_unless_present = "kernels", default_value_if("kernels", ArgPredicate::IsPresent, ""))]
     pub(crate) model: String,
     /// A setting to measure: its name, a colon, and options of `dlmrs generate` about sampling and decoding, quoted as in a shell (may be
     /// repeated; the first is the baseline) [default: the model's own way]
@@ -55,6 +58,10 @@ pub(crate) struct BenchArgs {
     /// The smallest run that shows whether everything works; its times mean little
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Measure no model but the products of few rows that models are made of, at every level of instructions that the processor has
+    #[arg(long, conflicts_with_all = ["model", "settings", "prompt_files", "prompt_tokens", "prompts", "max_tokens", "ignore_eos", "seed",
+        "batch", "device", "dtype", "backend", "draft", "mask_token_id", "stop_token_ids", "max_model_len"])]
+    pub(crate) kernels: bool,
     /// Print JSON: all that the table says, and every round's own numbers
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,6 +1,7 @@
 //! `dlmrs bench`: what generation costs, for several settings in one run.
 
 mod json;
+mod kernels;
 mod machine;
 mod memory;
 mod prompts;
@@ -21,6 +22,9 @@ use setting::Choice;
 
 /// Measures, and prints what was measured. After Ctrl-C these are the rounds that were complete.
 pub(crate) fn run(args: &BenchArgs, console: &mut Console<'_>, interrupt: &dyn Fn() -> bool) -> Result<(), Failure> {
+    if args.kernels {
+        return kernels::run(args, console, interrupt);
+    }
     let choices = setting::choices(args)?;
     let sources = prompts::sources(args)?;
     let options = args.load.options()?;

@@ -33,7 +33,7 @@ fn json_has_the_documented_keys() {
     assert_eq!(keys(&report["machine"]), ["cpu", "system", "device", "threads", "isa", "dtype", "backend"]);
     assert_eq!((report["model"].as_str(), report["version"].as_str()), (Some("tiny-sdar"), Some(env!("CARGO_PKG_VERSION"))));
     assert_eq!((&report["rounds"], &report["complete"], &report["batch"]), (&2.into(), &true.into(), &1.into()));
-    assert_eq!((&report["machine"]["dtype"], &report["machine"]["backend"]), (&"f32".into(), &"kernels".into()));
+    assert_eq!((&report["machine"]["dtype"], &report["machine"]["backend"]), (&"bf16".into(), &"kernels".into()));
     let [careful, bold] = report["settings"].as_array().unwrap().as_slice() else { panic!("{report}") };
     let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bench.md")).unwrap();
     for key in keys(careful).into_iter().chain(top).chain(keys(&careful["rounds"][0])).chain(keys(&careful["ratios"])) {
@@ -265,4 +265,32 @@ fn ctrl_c_prints_what_is_complete() {
         }
     }
     panic!("not one round was complete");
+}
+
+#[test]
+fn kernels_are_measured_without_a_model() {
+    let report: Value = serde_json::from_str(&good(&["bench", "--kernels", "--quick", "--json", "--threads", "1"])).unwrap();
+    let levels = report["levels"].as_array().unwrap();
+    assert_eq!((&report["threads"], &levels[0]), (&1.into(), &"scalar".into()));
+    let cells = report["cells"].as_array().unwrap();
+    // Six types of weights by two numbers of rows at every level.
+    assert_eq!(cells.len(), 6 * 2 * levels.len());
+    for cell in cells {
+        assert!(cell["ms"].as_f64().unwrap() > 0.0 && cell["over_floor"].as_f64().unwrap() > 0.0, "{cell}");
+    }
+    let table = good(&["bench", "--kernels", "--quick"]);
+    assert!(table.contains("int4-128") && table.lines().count() == 2 + 6 * levels.len(), "{table}");
+}
+
+#[test]
+fn kernels_have_no_model_and_no_settings() {
+    for args in [
+        &["bench"][..],
+        &["bench", "tiny-sdar", "--kernels"],
+        &["bench", "--kernels", "--batch", "2"],
+        &["bench", "--kernels", "--dtype", "f32"],
+    ] {
+        let refused = run(args);
+        assert_eq!((refused.code, refused.out.as_str()), (Some(2), ""), "{args:?}: {}", refused.err);
+    }
 }
