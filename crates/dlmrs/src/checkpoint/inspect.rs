@@ -99,7 +99,7 @@ pub fn inspect(folder: &Folder, overrides: &Overrides, tokenizer_mask_id: Option
     let (block_length, block_from) = defaults::block_length(folder, &config, overrides)?;
     let mask = defaults::mask_token(folder, &config, tokenizer_mask_id, overrides)?;
     let stops = defaults::stop_tokens(folder, &config, tokenizer_eos, overrides)?;
-    let longest = defaults::max_model_len(&config, overrides)?;
+    let longest = defaults::max_model_len(folder, &config, overrides)?;
     Ok(Report {
         model: folder.path().display().to_string(),
         family: config.family.name(),

@@ -46,7 +46,7 @@ impl Model {
         let device = device::parse(&options.device)?;
         let team = Team::new(options.threads).map_err(|message| Error::input("threads", message.trim_start_matches("threads ")))?;
         let weights = Weights::open(folder, &config)?;
-        let names = Names::of(config.family);
+        let names = weights.names();
         let stored = match weights.dtype(names.embedding) {
             Some(StoredType::Bf16) => DType::BF16,
             Some(StoredType::F16) => DType::F16,
@@ -62,7 +62,7 @@ impl Model {
         arithmetic: Arc<dyn Arithmetic>,
         progress: &mut dyn FnMut(usize, usize) -> bool,
     ) -> Result<Self> {
-        let names = Names::of(config.family);
+        let names = *weights.names();
         let reader = Reader { weights, config: &config, arithmetic: &*arithmetic };
         let (v, c) = (config.vocab, config.hidden);
         let mut report = |done| if progress(done, config.layers + 1) { Ok(()) } else { Err(Error::Interrupted) };
