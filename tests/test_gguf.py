@@ -72,7 +72,9 @@ def test_inspect_says_where_things_were_found(whole: Path) -> None:
 
 # The largest root mean square difference to the logits of the same weights in f32, as a share of theirs; bf16 is what the model was
 # stored in.
-BOUNDS = {Type.F16: 1e-3, Type.BF16: 0.0, Type.Q8_0: 0.02, Type.Q4_0: 0.3}
+BOUNDS = {Type.F16: 1e-5, Type.BF16: 0.0, Type.Q8_0: 0.01, Type.Q4_0: 0.15}
+# The same for random weights in f32.
+RANDOM_BOUNDS = {Type.F32: 0.0, Type.F16: 1e-3, Type.BF16: 1e-2, Type.Q8_0: 0.02, Type.Q4_0: 0.3}
 
 
 def share(found: Floats, wanted: Floats) -> float:
@@ -163,7 +165,7 @@ def test_blocks_that_the_package_only_reads(tmp_path: Path, kind: Type) -> None:
     np.testing.assert_array_equal(open_file(path).forward(ids), wanted)
 
 
-@pytest.mark.parametrize("kind", [Type.F32, Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0])
+@pytest.mark.parametrize("kind", RANDOM_BOUNDS)
 def test_dream(tmp_path: Path, kind: Type) -> None:
     config = dream(64, 96)
     folder = write_folder(tmp_path / "folder", config, random_model(config, np.random.default_rng(3)))
@@ -172,7 +174,7 @@ def test_dream(tmp_path: Path, kind: Type) -> None:
     found = open_file(path)
     ids = list(range(20))
     np.testing.assert_array_equal(found.forward(ids), widened.forward(ids))
-    assert share(found.forward(ids), open_file(folder).forward(ids)) <= (BOUNDS | {Type.F32: 0.0, Type.BF16: 0.01})[kind]
+    assert share(found.forward(ids), open_file(folder).forward(ids)) <= RANDOM_BOUNDS[kind]
     # Shifted, by its schedule, with a cache: the same tokens.
     params = dlmrs.SamplingParams(max_tokens=16)
     for decoding in (None, dlmrs.Canvas(cache="prefix", threshold=0.3, block_length=8)):

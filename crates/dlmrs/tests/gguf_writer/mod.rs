@@ -1,4 +1,5 @@
 //! GGUF files, written value by value, so that a test can put a lie anywhere.
+#![allow(dead_code)] // each binary of tests uses its part
 
 use std::path::Path;
 
