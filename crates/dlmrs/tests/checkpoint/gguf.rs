@@ -247,7 +247,8 @@ fn tokenizers_that_are_wrong() {
         ("tokenizer.ggml.token_type", Value::Texts(vec![]), ["token_type", "not a list of whole numbers"]),
         ("tokenizer.ggml.eos_token_id", 400.into(), ["eos_token_id is 400", "below 320"]),
         ("tokenizer.ggml.padding_token_id", 400.into(), ["padding_token_id is 400", "320 tokens"]),
-        ("tokenizer.ggml.merges", Value::Texts(vec!["a ß?".into()]), ["tiny-q4.gguf", "merge"]),
+        ("tokenizer.ggml.merges", Value::Texts(vec!["a ß?".into()]), ["merges holds \"a ß?\"", "needs the token \"ß?\""]),
+        ("tokenizer.ggml.merges", Value::Texts(vec!["ab".into()]), ["merges holds \"ab\"", "two tokens"]),
     ] {
         wrong(&file.clone().set(key, value), &words);
     }

@@ -3,8 +3,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use dlmrs::checkpoint::{Folder, ModelConfig, Weights};
-use dlmrs::tokenizer::Tokenizer;
+use dlmrs::checkpoint::Folder;
 use dlmrs::{Llm, LoadOptions, Overrides};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -18,22 +17,18 @@ use crate::mutations::{slipped, slips};
 const MEMORY: usize = 32 << 20;
 const FILE: &str = "model.gguf";
 
-/// A folder, and header and data of a file with a tokenizer.
+/// A folder, and header and data of a file with one layer and a tokenizer.
 fn parts() -> (TempDir, Vec<u8>, Vec<u8>) {
-    let (header, data) = Writer::llada(&at("../../tests/golden/llada")).with_tokenizer().parts();
+    let mut writer = Writer::llada(&at("../../tests/golden/llada")).with_tokenizer().set("llada.block_count", 1);
+    writer.tensors.retain(|tensor| !tensor.name.starts_with("blk.") || tensor.name.starts_with("blk.0."));
+    let (header, data) = writer.parts();
     (tempfile::tempdir().unwrap(), header, data)
 }
 
-/// Opens the file and reads everything that is in it; an error must be a sentence, and memory be bounded by the file.
+/// Reads header, config and tokenizer, and if they are well the weights; an error must be a sentence, and memory be bounded by the file.
 fn open(path: &Path, input: usize) {
     let name = path.to_str().unwrap();
-    let (read, risen) = measured(|| {
-        let folder = Folder::open(name)?;
-        Tokenizer::from_files(&folder)?;
-        let config = ModelConfig::read(&folder)?;
-        Weights::open(&folder, &config)?;
-        Llm::inspect(name, &Overrides::default()).map(|report| report.to_string())
-    });
+    let (read, risen) = measured(|| Llm::inspect(name, &Overrides::default()).map(|report| report.to_string()));
     assert!(risen < MEMORY + 100 * input, "{risen} bytes for {input}");
     match read {
         Ok(report) => {
@@ -77,8 +72,8 @@ fn headers_that_lie_about_lengths() {
     let (folder, header, data) = parts();
     let path = folder.path().join(FILE);
     let small = |place: &usize| header[*place..].first_chunk().is_some_and(|bytes| u64::from_le_bytes(*bytes) < 1 << 20);
-    for place in (8..header.len() - 8).filter(small).step_by(3) {
-        for number in [u64::MAX, 1 << 60, 1 << 31] {
+    for place in (8..header.len() - 8).filter(small).step_by(5) {
+        for number in [u64::MAX, 1 << 31] {
             let mut header = header.clone();
             header[place..place + 8].copy_from_slice(&number.to_le_bytes());
             fs::write(&path, [&header[..], &data].concat()).unwrap();

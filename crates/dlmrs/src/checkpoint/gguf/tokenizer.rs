@@ -118,9 +118,10 @@ impl<'a> Vocabulary<'a> {
             return Err(format!("{TOKENS}pre is {found}, a way of cutting text that is unknown; known are {}", known.join(", ")));
         };
         let (vocab, added) = self.tokens()?;
+        let merges = self.merges(&vocab)?;
         let model = json!({
             "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null, "end_of_word_suffix": null,
-            "fuse_unk": false, "byte_fallback": false, "ignore_merges": before.whole_words, "vocab": vocab, "merges": self.texts("merges")?,
+            "fuse_unk": false, "byte_fallback": false, "ignore_merges": before.whole_words, "vocab": vocab, "merges": merges,
         });
         Ok(Some(Value::Object(object([
             ("version", "1.0".into()),
@@ -159,6 +160,24 @@ impl<'a> Vocabulary<'a> {
             }
         }
         Ok((vocab, added))
+    }
+
+    /// The merges, best first. What they take and what they make must be there, which the library takes on trust.
+    fn merges(&self, vocab: &Map<String, Value>) -> Result<Vec<&'a str>, String> {
+        let (merges, mut made) = (self.texts("merges")?, String::new());
+        for merge in &merges {
+            let Some((left, right)) = merge.split_once(' ').filter(|(left, right)| !left.is_empty() && !right.is_empty()) else {
+                let found = shown(&(*merge).into());
+                return Err(format!("{TOKENS}merges holds {found}, but a merge is two tokens with one space between them"));
+            };
+            made.clear();
+            made.extend([left, right]);
+            if let Some(token) = [left, right, &made].into_iter().find(|token| !vocab.contains_key(*token)) {
+                let (merge, token) = (shown(&(*merge).into()), shown(&token.into()));
+                return Err(format!("{TOKENS}merges holds {merge}, which needs the token {token}, and there is none"));
+            }
+        }
+        Ok(merges)
     }
 
     /// `tokenizer_config.json`: the special tokens by their roles, and the chat template. None if the file has no tokenizer.
