@@ -101,6 +101,7 @@ fn linear_scaling_is_honoured_and_other_kinds_are_not() {
 
 #[test]
 fn files_that_are_none() {
+    refused(File::new(b"").open(), &["tiny-q4.gguf"]);
     refused(File::new(b"GGU").open(), &["tiny-q4.gguf", "is not a GGUF file"]);
     refused(File::new(b"not at all").open(), &["is not a GGUF file"]);
     let bytes = llada().bytes();
