@@ -38,7 +38,7 @@ _Params: TypeAlias = SamplingParams | Sequence[SamplingParams] | None
 
 @final
 class LLM:
-    """A loaded model: a bundled one by its name, or the folder of a checkpoint."""
+    """A loaded model: a bundled one by its name, the folder of a checkpoint, or a GGUF file."""
 
     def __new__(
         cls,

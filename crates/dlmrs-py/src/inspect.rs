@@ -16,7 +16,7 @@ pub(crate) fn bundled_models() -> Vec<&'static str> {
 }
 
 /// What a checkpoint is, from its config and the headers of its weights: family, sizes, memory, mask token, block length, stop tokens
-/// and where each was found. Nothing is loaded.
+/// and where each was found, and the methods that work on it. Nothing is loaded.
 #[pyfunction]
 #[pyo3(signature = (model, *, max_model_len=None, mask_token_id=None, block_length=None, stop_token_ids=None))]
 pub(crate) fn inspect<'py>(
@@ -37,7 +37,7 @@ pub(crate) fn inspect<'py>(
 pub(crate) fn path(model: &Bound<'_, PyAny>) -> Result<String> {
     let path = model.py().import("os")?.call_method1("fspath", (model,));
     let text = path.and_then(|path| path.extract::<String>());
-    text.map_err(|_| value::refuse("model", model, "the path of a folder or the name of a bundled model").into())
+    text.map_err(|_| value::refuse("model", model, "the path of a folder or a GGUF file, or the name of a bundled model").into())
 }
 
 /// What the caller says in place of the checkpoint.

@@ -16,7 +16,7 @@ use crate::loaded::Loaded;
 use crate::stream::Stream;
 use crate::{decoding, generate, inspect, output, params, prompts, value};
 
-/// A loaded model: a bundled one by its name, or the folder of a checkpoint.
+/// A loaded model: a bundled one by its name, the folder of a checkpoint, or a GGUF file.
 ///
 /// Several threads may use it at once. It belongs to the process that loaded it: it can be neither pickled nor used after a fork.
 /// As a context manager it closes itself.

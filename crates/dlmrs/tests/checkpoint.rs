@@ -9,6 +9,9 @@ mod config;
 mod defaults;
 #[path = "checkpoint/folder.rs"]
 mod folder;
+#[path = "checkpoint/gguf.rs"]
+mod gguf;
+mod gguf_writer;
 #[path = "checkpoint/inspect.rs"]
 mod inspect;
 #[path = "checkpoint/weights.rs"]

@@ -1,12 +1,11 @@
-//! What a generation allocates beside weights and cache: bounded by rows and tiles, never a tensor of size [canvas, V].
-//!
-//! The counting allocator sees every thread of the process, so this must stay the only test of its binary.
+//! What a generation allocates beside weights and cache: bounded by rows and tiles, never a tensor of size [canvas, V]. What loading a
+//! mixture of experts allocates beside its weights: next to nothing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use dlmrs::checkpoint::{Folder, ModelConfig, Names};
 use dlmrs::decode::{Canvas, Decoding};
@@ -18,6 +17,8 @@ use tempfile::TempDir;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
+/// Held by each test from beginning to end, as the allocator sees every thread of the process.
+static ALONE: Mutex<()> = Mutex::new(());
 
 const VOCAB: usize = 126_464;
 const PROMPT: usize = 24;
@@ -48,13 +49,18 @@ fn tensors(folder: &Path) -> Vec<(String, Vec<usize>)> {
     all
 }
 
-/// A random checkpoint in bf16, written as a stream: 155 MB.
+/// A random checkpoint in bf16: 155 MB.
 fn checkpoint() -> TempDir {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("config.json"), config().to_string()).unwrap();
-    let tensors = tensors(folder.path());
+    write(&folder, &tensors(folder.path()));
+    folder
+}
+
+/// Writes random numbers in bf16, as a stream.
+fn write(folder: &TempDir, tensors: &[(String, Vec<usize>)]) {
     let (mut header, mut end) = (serde_json::Map::new(), 0);
-    for (name, shape) in &tensors {
+    for (name, shape) in tensors {
         let start = end;
         end += 2 * shape.iter().product::<usize>();
         header.insert(name.clone(), json!({"dtype": "BF16", "shape": shape, "data_offsets": [start, end]}));
@@ -64,13 +70,13 @@ fn checkpoint() -> TempDir {
     file.write_all(&(header.len() as u64).to_le_bytes()).unwrap();
     file.write_all(header.as_bytes()).unwrap();
     let mut state = 1u64;
-    for (_, shape) in &tensors {
+    for (_, shape) in tensors {
         // Norms near one, products that keep the size of what goes in, an embedding of size one.
         let (mean, size) = match shape[..] {
             [_] => (1.0, 0.2),
             [VOCAB, _] => (0.0, 1.0),
-            [_, inputs] => (0.0, 1.0 / (inputs as f32).sqrt()),
-            _ => unreachable!("vectors and matrices only"),
+            [.., inputs] => (0.0, 1.0 / (inputs as f32).sqrt()),
+            [] => unreachable!("no single numbers"),
         };
         for _ in 0..shape.iter().product() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -79,7 +85,6 @@ fn checkpoint() -> TempDir {
         }
     }
     file.flush().unwrap();
-    folder
 }
 
 /// The output, and how far the allocations rose above what was there before.
@@ -96,6 +101,7 @@ fn measure(llm: &Arc<Llm>, decoding: Canvas, temperature: f32, top_p: f32) -> (O
 
 #[test]
 fn a_canvas_of_logits_never_exists() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = checkpoint();
     let options = LoadOptions { device: "cpu".into(), backend: Backend::Kernels, threads: Some(2), ..LoadOptions::default() };
     let llm = Llm::load(folder.path().to_str().unwrap(), &options, &Overrides::default()).unwrap();
@@ -113,4 +119,64 @@ fn a_canvas_of_logits_never_exists() {
     eprintln!("two passes, temperature 1 and top_p 0.9: {:.1} MB above weights and cache", risen as f64 / 1e6);
     assert_eq!((output.stats.total_passes(), output.stats.scanned_rows, output.token_ids.len()), (2, SLOTS + SLOTS / 2, SLOTS));
     assert!(risen < LIMIT, "{risen} bytes");
+}
+
+const EXPERTS: usize = 32;
+const LAYERS: usize = 4;
+/// How far the peak of loading may lie above what stays.
+const LOAD: f64 = 1.15;
+
+/// A mixture whose experts are nearly all of it, as in the public ones: 13 million numbers.
+fn mixture(stacked: bool) -> TempDir {
+    let (c, f, vocab) = (256, 128, 1000);
+    let folder = TempDir::new().unwrap();
+    let config = json!({
+        "architectures": ["SDARMoeForCausalLM"], "model_type": "sdar_moe", "hidden_size": c, "num_hidden_layers": LAYERS,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": vocab, "num_experts": EXPERTS,
+        "num_experts_per_tok": 4, "moe_intermediate_size": f, "norm_topk_prob": true, "rms_norm_eps": 1e-6, "rope_theta": 1e6,
+        "max_position_embeddings": 1024, "hidden_act": "silu", "mask_token_id": 999,
+    });
+    std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    let mut all = vec![("model.embed_tokens.weight".to_string(), vec![vocab, c]), ("lm_head.weight".to_string(), vec![vocab, c])];
+    all.push(("model.norm.weight".to_string(), vec![c]));
+    for layer in 0..LAYERS {
+        let mut add = |name: &str, shape: &[usize]| all.push((format!("model.layers.{layer}.{name}"), shape.to_vec()));
+        for (name, shape) in [("q", [256, c]), ("k", [128, c]), ("v", [128, c]), ("o", [c, 256])] {
+            add(&format!("self_attn.{name}_proj.weight"), &shape);
+        }
+        for (name, size) in [("input_layernorm", c), ("post_attention_layernorm", c), ("self_attn.q_norm", 64), ("self_attn.k_norm", 64)] {
+            add(&format!("{name}.weight"), &[size]);
+        }
+        add("mlp.gate.weight", &[EXPERTS, c]);
+        for (kind, [rows, columns]) in [("gate", [f, c]), ("up", [f, c]), ("down", [c, f])] {
+            match stacked {
+                true => add(&format!("mlp.experts.{kind}_proj.weight"), &[EXPERTS, rows, columns]),
+                false => (0..EXPERTS).for_each(|e| add(&format!("mlp.experts.{e}.{kind}_proj.weight"), &[rows, columns])),
+            }
+        }
+    }
+    write(&folder, &all);
+    folder
+}
+
+/// The peak of allocations while a mixture is read, above what was there before, is near what its weights take in the end; experts that
+/// are stored together are read one by one.
+#[test]
+fn a_mixture_loads_in_little_more_than_its_size() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for backend in [Backend::Kernels, Backend::Plain] {
+        for stacked in [false, true] {
+            let folder = mixture(stacked);
+            let options = LoadOptions { device: "cpu".into(), backend, threads: Some(2), ..LoadOptions::default() };
+            let before = ALLOCATOR.current_usage();
+            ALLOCATOR.reset_peak_usage();
+            let llm = Llm::load(folder.path().to_str().unwrap(), &options, &Overrides::default()).unwrap();
+            let (peak, size) = (ALLOCATOR.peak_usage() - before, ALLOCATOR.current_usage() - before);
+            let wanted = 4 * llm.config().parameters();
+            eprintln!("{backend:?}, stacked {stacked}: {peak} bytes at most, {size} in the end, {wanted} of weights");
+            assert!(size as f64 >= 0.99 * wanted as f64, "{size} bytes cannot hold {wanted}");
+            assert!(peak as f64 <= LOAD * size as f64, "{peak} bytes at most, {size} in the end");
+            assert!(size as f64 <= LOAD * wanted as f64, "{size} bytes for {wanted} of weights");
+        }
+    }
 }

@@ -20,7 +20,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
-    /// A model folder (config.json, *.safetensors, tokenizer files), or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
+    /// A model folder (config.json, *.safetensors, tokenizer files), a GGUF file, or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
     #[arg(required_unless_present = "kernels", default_value_if("kernels", ArgPredicate::IsPresent, ""))]
     pub(crate) model: String,
     /// A setting to measure: its name, a colon, and options of `dlmrs generate` about sampling and decoding, quoted as in a shell (may be

@@ -26,7 +26,7 @@ Examples:
 // An answer in a conversation may think first.
 #[command(mut_arg("max_tokens", |arg| arg.default_value("512").help("At most this many tokens in an answer")))]
 pub(crate) struct ChatArgs {
-    /// A model folder (config.json, *.safetensors, tokenizer files), or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
+    /// A model folder (config.json, *.safetensors, tokenizer files), a GGUF file, or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
     pub(crate) model: String,
     /// Begin with this system message, in place of that of --load
     #[arg(long, value_name = "TEXT")]

@@ -20,7 +20,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(override_usage = "dlmrs eval [OPTIONS] <MODEL>\n       dlmrs eval --list-tasks", after_help = EXAMPLES)]
 pub(crate) struct EvalArgs {
-    /// A model folder (config.json, *.safetensors, tokenizer files), or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
+    /// A model folder (config.json, *.safetensors, tokenizer files), a GGUF file, or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
     #[arg(required_unless_present = "list_tasks")]
     pub(crate) model: Option<String>,
     /// Say which tasks there are, what data they need and where those are published

@@ -97,7 +97,7 @@ pub(crate) enum Command {
 #[command(after_help = GENERATE_EXAMPLES)]
 #[command(group = ArgGroup::new("input").required(true).args(["prompt", "prompt_files"]))]
 pub(crate) struct GenerateArgs {
-    /// A model folder (config.json, *.safetensors, tokenizer files), or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
+    /// A model folder (config.json, *.safetensors, tokenizer files), a GGUF file, or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
     pub(crate) model: String,
     /// What to answer
     pub(crate) prompt: Option<String>,
@@ -138,11 +138,11 @@ pub(crate) struct GenerateArgs {
     pub(crate) overrides: OverrideArgs,
 }
 
-/// Say what a model folder holds, without loading its weights
+/// Say what a model folder or file holds, without loading its weights
 #[derive(Args, Debug)]
 #[command(after_help = INSPECT_EXAMPLES)]
 pub(crate) struct InspectArgs {
-    /// A model folder, or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
+    /// A model folder, a GGUF file, or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
     pub(crate) model: String,
     /// Print JSON
     #[arg(long)]
@@ -158,7 +158,7 @@ pub(crate) struct DemoArgs {
     /// How many problems each model solves, up to 20
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=20))]
     pub(crate) problems: u8,
-    /// Only this model: a bundled one or a folder [default: tiny-sdar and then tiny-llada]
+    /// Only this model: a bundled one, a folder or a GGUF file [default: tiny-sdar and then tiny-llada]
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
     /// Plain lines at full speed, even on a terminal

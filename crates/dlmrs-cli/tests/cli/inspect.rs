@@ -5,8 +5,13 @@ use crate::common::{golden, good, run};
 #[test]
 fn text() {
     let out = good(&["inspect", "tiny-llada"]);
-    for line in ["family          LLaDA (LLaDAModelLM)", "mask token      3 (from config.json)", "weights         BF16 in 1 file, 6.25 MB"]
-    {
+    for line in [
+        "family          LLaDA (LLaDAModelLM)",
+        "mask token      3 (from config.json)",
+        "weights         BF16 in 1 file, 6.25 MB",
+        "methods         Canvas: identical",
+        "                Canvas(cache=\"dual\"): approximate",
+    ] {
         assert!(out.lines().any(|l| l == line), "{line} in {out}");
     }
     assert!(out.ends_with('\n') && !out.ends_with("\n\n"));

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use safetensors::tensor::TensorInfo;
 use serde_json::Value;
 
 use super::json::shown;
-use super::shard::Shard;
-use super::weights::{Entry, StoredType};
-use super::{ExpertLayout, FeedForward, ModelConfig, names};
+use super::names::{self, Names};
+use super::shard::{Shard, Stored};
+use super::weights::Entry;
+use super::{ExpertLayout, FeedForward, ModelConfig};
 use crate::{Error, Result};
 
 /// How many problems are spelt out in one message.
@@ -38,29 +38,28 @@ pub(super) struct Checked {
 }
 
 /// The tensors by name, if nothing is missing, surplus, doubled or wrongly shaped; else one error that names them with their files.
-pub(super) fn entries(shards: &[Shard], config: &ModelConfig, whole: &str) -> Result<Checked> {
+pub(super) fn entries(shards: &[Shard], config: &ModelConfig, names: &Names, whole: &str) -> Result<Checked> {
     let mut problems = Problems::default();
-    let mut found: BTreeMap<String, (usize, &TensorInfo)> = BTreeMap::new();
+    let mut found: BTreeMap<&str, (usize, &Stored)> = BTreeMap::new();
     let file = |shard: usize| shards.get(shard).map_or(whole, |shard| shard.name.as_str());
     for (index, shard) in shards.iter().enumerate() {
-        for (name, info) in shard.tensors().into_iter().filter(|(name, _)| !names::ignored(name)) {
-            if let Some((earlier, _)) = found.get(&name) {
-                problems.push(|| format!("{} is stored twice, in {} and in {}", tensor(&name), file(*earlier), shard.name));
+        for (name, stored) in shard.tensors.iter().filter(|(name, _)| !names::ignored(name)) {
+            if let Some((earlier, _)) = found.get(name.as_str()) {
+                problems.push(|| format!("{} is stored twice, in {} and in {}", tensor(name), file(*earlier), shard.name));
             } else {
-                found.insert(name, (index, info));
+                found.insert(name, (index, stored));
             }
         }
     }
-    let layout = layout(&found, config, whole)?;
-    let head = names::Names::of(config.family).head;
+    let layout = layout(&found, config, names, whole)?;
     let mut entries = BTreeMap::new();
-    for (name, shape) in names::expected(config, layout) {
-        match found.remove(&name) {
-            Some((shard, info)) => match entry(&name, &shape, shard, info, file(shard)) {
+    for (name, shape) in names::expected(config, names, layout) {
+        match found.remove(name.as_str()) {
+            Some((shard, stored)) => match entry(&name, &shape, shard, stored, file(shard)) {
                 Ok(entry) => drop(entries.insert(name, entry)),
                 Err(problem) => problems.push(|| problem),
             },
-            None if config.tied && name == head => {}
+            None if config.tied && name == names.head => {}
             None => problems.push(|| format!("{name} {shape:?} is missing")),
         }
     }
@@ -71,11 +70,14 @@ pub(super) fn entries(shards: &[Shard], config: &ModelConfig, whole: &str) -> Re
 }
 
 /// How the experts are stored, which must be one way for all of them.
-fn layout(found: &BTreeMap<String, (usize, &TensorInfo)>, config: &ModelConfig, whole: &str) -> Result<ExpertLayout> {
+fn layout(found: &BTreeMap<&str, (usize, &Stored)>, config: &ModelConfig, names: &Names, whole: &str) -> Result<ExpertLayout> {
     if !matches!(config.feed_forward, FeedForward::Mixture(_)) {
         return Ok(ExpertLayout::default());
     }
-    match ExpertLayout::found(found.keys().map(String::as_str)).as_slice() {
+    if let Some(only) = names.only_expert_layout() {
+        return Ok(only);
+    }
+    match ExpertLayout::found(found.keys().copied()).as_slice() {
         [] => Ok(ExpertLayout::default()),
         [(layout, _)] => Ok(*layout),
         [(_, one), (_, other), ..] => {
@@ -87,14 +89,12 @@ fn layout(found: &BTreeMap<String, (usize, &TensorInfo)>, config: &ModelConfig, 
 }
 
 /// One tensor against the shape it must have.
-fn entry(name: &str, shape: &[usize], shard: usize, info: &TensorInfo, file: &str) -> Result<Entry, String> {
-    if info.shape != shape {
-        return Err(format!("{name} in {file} has the shape {}, but must be {shape:?}", dims(&info.shape)));
+fn entry(name: &str, shape: &[usize], shard: usize, stored: &Stored, file: &str) -> Result<Entry, String> {
+    if stored.shape != shape {
+        return Err(format!("{name} in {file} has the shape {}, but must be {shape:?}", dims(&stored.shape)));
     }
-    let Some(dtype) = StoredType::of(info.dtype) else {
-        return Err(format!("{name} in {file} is stored as {}, but only F32, BF16 and F16 are read", info.dtype));
-    };
-    Ok(Entry { shard, dtype, info: info.clone() })
+    let dtype = stored.dtype.as_ref().map_err(|problem| format!("{name} in {file} is stored as {problem}"))?;
+    Ok(Entry { shard, dtype: *dtype, stored: stored.clone(), paired: None })
 }
 
 fn report(whole: &str, problems: &Problems) -> Error {

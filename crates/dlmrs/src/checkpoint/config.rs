@@ -15,10 +15,10 @@ pub(super) const MAX_VOCAB: usize = 4 << 20;
 pub(super) const MAX_POSITIONS: usize = 1 << 27;
 const MAX_PARAMETERS: u64 = 1 << 40;
 
-/// What a checkpoint's `config.json` says, in one vocabulary for all families.
+/// What a checkpoint's `config.json` or metadata says, in one vocabulary for all families.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
-    /// The family, by `architectures[0]`.
+    /// The family, by `architectures[0]` or `general.architecture`.
     pub family: Family,
     /// C, the hidden size.
     pub hidden: usize,
@@ -93,8 +93,13 @@ impl NativeAttention {
 }
 
 impl ModelConfig {
-    /// Reads and checks `config.json`. Keys that would change the arithmetic are honoured or refused by name.
+    /// Reads and checks `config.json`, or a GGUF file's metadata. Keys that would change the arithmetic are honoured or refused by name.
     pub fn read(folder: &Folder) -> Result<Self> {
+        if let Folder::Gguf(file) = folder {
+            let (object, config) = file.config()?;
+            config.check(&object)?;
+            return Ok(config);
+        }
         let object = Object::parse(folder.describe("config.json"), &folder.require("config.json")?)?;
         let config = (Family::of(&object)?.profile().read)(&object)?;
         config.check(&object)?;

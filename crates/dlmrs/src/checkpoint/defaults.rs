@@ -9,6 +9,7 @@ use crate::{Error, Result};
 
 const CALLER: &str = "the caller";
 const CONFIG: &str = "config.json";
+const METADATA: &str = "the file's metadata";
 const GENERATION_CONFIG: &str = "generation_config.json";
 const BOTH_CONFIGS: &str = "generation_config.json and config.json";
 const TOKENIZER: &str = "the tokenizer";
@@ -52,6 +53,11 @@ pub struct Facts {
     pub max_model_len_from: &'static str,
 }
 
+/// What a config is called in this kind of checkpoint.
+fn config_of(folder: &Folder) -> &'static str {
+    if matches!(folder, Folder::Gguf(_)) { METADATA } else { CONFIG }
+}
+
 /// Settles everything. `tokenizer_mask_id` and `tokenizer_eos` are what the tokenizer's own files call mask and end of sequence.
 pub fn facts(
     folder: &Folder,
@@ -80,7 +86,7 @@ pub fn facts(
         ));
     }
     let (block_length, block_length_from) = block_length(folder, config, overrides)?;
-    let (max_model_len, max_model_len_from) = max_model_len(config, overrides)?;
+    let (max_model_len, max_model_len_from) = max_model_len(folder, config, overrides)?;
     Ok(Facts {
         mask_token_id,
         mask_token_id_from,
@@ -106,7 +112,7 @@ pub(super) fn mask_token(
     }
     if let Some(id) = config.mask_token_id {
         let id = within(id, config).map_err(|message| Error::checkpoint(folder.describe(CONFIG), format!("mask_token_id {message}")))?;
-        return Ok(Some((id, CONFIG)));
+        return Ok(Some((id, config_of(folder))));
     }
     if let Some(id) = tokenizer {
         let id = within(id, config).map_err(|message| Error::Tokenizer(format!("the mask token's id {message}")))?;
@@ -142,6 +148,7 @@ pub(super) fn stop_tokens(
         (BOTH_CONFIGS, false) => "generation_config.json, config.json and the family's default",
         (GENERATION_CONFIG, false) => "generation_config.json and the family's default",
         (CONFIG, false) => "config.json and the family's default",
+        (METADATA, false) => "the file's metadata and the family's default",
         (_, false) => "the tokenizer and the family's default",
     };
     ids.extend(more);
@@ -162,7 +169,7 @@ fn named_stop_tokens(folder: &Folder, config: &ModelConfig, tokenizer: Option<u3
     let from = match (ids.is_empty(), config.eos_token_ids.is_empty()) {
         (false, false) => BOTH_CONFIGS,
         (false, true) => GENERATION_CONFIG,
-        (true, false) => CONFIG,
+        (true, false) => config_of(folder),
         (true, true) => match tokenizer {
             Some(id) => {
                 ids.push(within(id, config).map_err(|message| Error::Tokenizer(format!("the id of the end of sequence {message}")))?);
@@ -189,7 +196,7 @@ pub(super) fn block_length(folder: &Folder, config: &ModelConfig, overrides: &Ov
         return Ok((None, NOWHERE));
     }
     if let Some(length) = config.block_length {
-        return Ok((Some(length), CONFIG));
+        return Ok((Some(length), config_of(folder)));
     }
     if let Some(length) = suffix(&folder.name()).filter(|length| (1..=max).contains(length)) {
         return Ok((Some(length), FOLDER_NAME));
@@ -204,10 +211,10 @@ fn suffix(name: &str) -> Option<usize> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
-pub(super) fn max_model_len(config: &ModelConfig, overrides: &Overrides) -> Result<(usize, &'static str)> {
+pub(super) fn max_model_len(folder: &Folder, config: &ModelConfig, overrides: &Overrides) -> Result<(usize, &'static str)> {
     let max = config.max_positions;
     match overrides.max_model_len {
-        None => Ok((max, CONFIG)),
+        None => Ok((max, config_of(folder))),
         Some(length) if (1..=max).contains(&length) => Ok((length, CALLER)),
         Some(length) => {
             Err(Error::input("max_model_len", format!("is {length}, but must be from 1 to {max}, the model's longest sequence")))

@@ -2,7 +2,7 @@
 
 use super::config::{self, FeedForward, NativeAttention};
 use super::family::Profile;
-use super::{Family, names, qwen};
+use super::{Family, gguf, names, qwen};
 use crate::sample::{Confidence, FilterOrder};
 
 const BODY: qwen::Body =
@@ -16,6 +16,15 @@ pub(super) const PROFILE: Profile = Profile {
         qwen::read(object, &BODY, FeedForward::Dense { intermediate })
     },
     names: &names::QWEN,
+    gguf: Some(gguf::Written {
+        architecture: "dream",
+        names: &gguf::NAMES,
+        qkv_bias: true,
+        qk_norm: false,
+        shift: true,
+        full_precision: false,
+        router: None,
+    }),
     mask_token_id: 151_666,
     block_length: None,
     block_length_baked: false,

@@ -166,56 +166,81 @@ pub struct StoredRows {
 /// Where the tensors of one mixture are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MixtureNames {
-    /// The layer's names up to `mlp.`.
-    prefix: String,
+    layer: String,
     layout: ExpertLayout,
+    parts: &'static MixtureParts,
 }
 
-const MATRICES: [&str; 3] = ["gate_proj", "up_proj", "down_proj"];
+/// Endings of the names of a mixture's tensors; of matrices gate, up and down.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct MixtureParts {
+    pub(super) router: &'static str,
+    pub(super) bias: &'static str,
+    pub(super) shared: [&'static str; 3],
+    /// One kind of all experts together.
+    pub(super) stacked: [&'static str; 3],
+    /// Before an expert's number, and after it; None where experts are always stacked.
+    pub(super) single: Option<(&'static str, [&'static str; 3])>,
+}
+
+/// What every public family calls them.
+pub(super) const PARTS: MixtureParts = MixtureParts {
+    router: "mlp.gate.weight",
+    bias: "mlp.gate.expert_bias",
+    shared: ["mlp.shared_experts.gate_proj.weight", "mlp.shared_experts.up_proj.weight", "mlp.shared_experts.down_proj.weight"],
+    stacked: ["mlp.experts.gate_proj.weight", "mlp.experts.up_proj.weight", "mlp.experts.down_proj.weight"],
+    single: Some(("mlp.experts", ["gate_proj.weight", "up_proj.weight", "down_proj.weight"])),
+};
+
+/// Gate and up in one tensor, and the way back beside it.
+const GATE_UP: [&str; 2] = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"];
 
 impl MixtureNames {
-    pub(super) fn new(layer: &str, layout: ExpertLayout) -> Self {
-        Self { prefix: format!("{layer}.mlp."), layout }
+    pub(super) fn new(layer: &str, layout: ExpertLayout, parts: &'static MixtureParts) -> Self {
+        Self { layer: layer.to_string(), layout, parts }
+    }
+
+    fn name(&self, ending: &str) -> String {
+        format!("{}.{ending}", self.layer)
     }
 
     /// The router `[E, C]`.
     pub fn router(&self) -> String {
-        format!("{}gate.weight", self.prefix)
+        self.name(self.parts.router)
     }
 
     /// The router's bias `[E]`.
     pub fn bias(&self) -> String {
-        format!("{}gate.expert_bias", self.prefix)
+        self.name(self.parts.bias)
     }
 
     /// Gate and up `[F, C]` and down `[C, F]` of the expert that every row goes through.
     pub fn shared(&self) -> [StoredRows; 3] {
-        MATRICES.map(|name| StoredRows { tensor: format!("{}shared_experts.{name}.weight", self.prefix), rows: None })
+        self.parts.shared.map(|ending| StoredRows { tensor: self.name(ending), rows: None })
     }
 
     /// Gate and up `[F, C]` and down `[C, F]` of one expert.
     pub fn expert(&self, mixture: &Mixture, c: usize, index: usize) -> [StoredRows; 3] {
-        let (prefix, f) = (&self.prefix, mixture.intermediate);
-        let part = |tensor: String, from: usize, rows: usize| StoredRows { tensor, rows: Some(from..from + rows) };
-        match self.layout {
-            ExpertLayout::Single => {
-                MATRICES.map(|name| StoredRows { tensor: format!("{prefix}experts.{index}.{name}.weight"), rows: None })
+        let f = mixture.intermediate;
+        let part = |ending: &str, from: usize, rows: usize| StoredRows { tensor: self.name(ending), rows: Some(from..from + rows) };
+        match (self.layout, self.parts.single) {
+            (ExpertLayout::Single, Some((before, endings))) => {
+                endings.map(|ending| StoredRows { tensor: self.name(&format!("{before}.{index}.{ending}")), rows: None })
             }
-            ExpertLayout::Stacked => {
-                let [gate, up, down] = MATRICES.map(|name| format!("{prefix}experts.{name}.weight"));
+            (ExpertLayout::GateUp, _) => {
+                let [both, down] = GATE_UP;
+                [part(both, 2 * index * f, f), part(both, (2 * index + 1) * f, f), part(down, index * c, c)]
+            }
+            _ => {
+                let [gate, up, down] = self.parts.stacked;
                 [part(gate, index * f, f), part(up, index * f, f), part(down, index * c, c)]
-            }
-            ExpertLayout::GateUp => {
-                let both = format!("{prefix}experts.gate_up_proj");
-                let down = part(format!("{prefix}experts.down_proj"), index * c, c);
-                [part(both.clone(), 2 * index * f, f), part(both, (2 * index + 1) * f, f), down]
             }
         }
     }
 
     /// Every tensor of the mixture with its shape.
     pub(super) fn expected(&self, config: &ModelConfig, mixture: &Mixture) -> Vec<(String, Vec<usize>)> {
-        let (c, e, f, prefix) = (config.hidden, mixture.experts, mixture.intermediate, &self.prefix);
+        let (c, e, f) = (config.hidden, mixture.experts, mixture.intermediate);
         let mut all = vec![(self.router(), vec![e, c])];
         if mixture.has_bias() {
             all.push((self.bias(), vec![e]));
@@ -233,11 +258,10 @@ impl MixtureNames {
             }
             ExpertLayout::Stacked => {
                 let shapes = [vec![e, f, c], vec![e, f, c], vec![e, c, f]];
-                all.extend(MATRICES.map(|name| format!("{prefix}experts.{name}.weight")).into_iter().zip(shapes));
+                all.extend(self.parts.stacked.map(|ending| self.name(ending)).into_iter().zip(shapes));
             }
             ExpertLayout::GateUp => {
-                all.push((format!("{prefix}experts.gate_up_proj"), vec![e, 2 * f, c]));
-                all.push((format!("{prefix}experts.down_proj"), vec![e, c, f]));
+                all.extend(GATE_UP.map(|ending| self.name(ending)).into_iter().zip([vec![e, 2 * f, c], vec![e, c, f]]));
             }
         }
         all

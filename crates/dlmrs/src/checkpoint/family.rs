@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::json::{Object, shown};
 use super::names::Names;
-use super::{ModelConfig, dream, llada, llada_moe, llada2, rnd1, sdar, sdar_moe};
+use super::{ModelConfig, dream, gguf, llada, llada_moe, llada2, rnd1, sdar, sdar_moe};
 use crate::sample::{Confidence, FilterOrder};
 use crate::{Error, Result};
 
@@ -37,6 +37,8 @@ pub(crate) struct Profile {
     /// Reads and checks its keys.
     pub(super) read: fn(&Object) -> Result<ModelConfig>,
     pub(super) names: &'static Names,
+    /// How llama.cpp writes it, if it does.
+    pub(super) gguf: Option<gguf::Written>,
     /// The answers of its public checkpoints when nobody else has one.
     pub(super) mask_token_id: u32,
     pub(super) block_length: Option<usize>,
@@ -97,6 +99,21 @@ impl Family {
     /// What usually stands at `architectures[0]` of its configs.
     pub fn architecture(self) -> &'static str {
         self.profile().architectures.first().copied().unwrap_or_default()
+    }
+
+    /// The family that a GGUF file calls so, by its `general.architecture`.
+    pub(super) fn of_gguf(metadata: &Object) -> Result<(Self, &'static gguf::Written)> {
+        let key = "general.architecture";
+        let Some(name) = metadata.text(key)? else {
+            return Err(metadata.error(format!("{key} is missing; it must name the model's family")));
+        };
+        let written = |family: Self| family.profile().gguf.as_ref().map(|written| (family, written));
+        let all = || Self::ALL.into_iter().filter_map(written);
+        all().find(|(_, written)| written.architecture == name).ok_or_else(|| {
+            let supported: Vec<_> = all().map(|(family, written)| format!("{} ({family})", written.architecture)).collect();
+            let message = format!("{key} is {}, which is not supported; supported are {}", shown(&name.into()), supported.join(", "));
+            Error::UnsupportedModel { file: metadata.file.clone(), message }
+        })
     }
 
     /// Decides by `architectures[0]` and nothing else.

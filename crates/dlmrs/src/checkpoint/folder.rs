@@ -1,10 +1,11 @@
-//! Where the files of a checkpoint are: a folder on disk, or inside the library.
+//! Where the files of a checkpoint are: a folder on disk, inside the library, or one GGUF file that stands for all of them.
 
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::hub;
+use super::{Gguf, hub};
 use crate::{Error, Result};
 
 /// The text files of a model folder that are read, besides the weights and their index.
@@ -36,14 +37,16 @@ pub enum Folder {
     Disk(PathBuf),
     /// A model inside the library (feature `bundled`): its name, and its files by name.
     Bundled(&'static str, &'static [(&'static str, &'static [u8])]),
+    /// One file with everything in it.
+    Gguf(Arc<Gguf>),
 }
 
 impl Folder {
-    /// Opens the folder at a path, or the bundled model of that name (`tiny-sdar`, or `bundled:tiny-sdar` to be explicit).
+    /// Opens the folder or the GGUF file at a path, or the bundled model of that name (`tiny-sdar`, or `bundled:tiny-sdar` to be explicit).
     ///
     /// A folder on disk is taken before a bundled model of the same name if it is written as a path (with a separator) or holds a
     /// `config.json`. A name written as `org/name` that is neither means a repository of the Hugging Face hub, which a build with the
-    /// feature `hub` downloads into the hub's cache. Nothing is read yet.
+    /// feature `hub` downloads into the hub's cache. Nothing is read yet, but the header of a GGUF file.
     pub fn open(name: &str) -> Result<Self> {
         if let Some(bundled) = name.strip_prefix(BUNDLED_PREFIX) {
             return Self::bundled(bundled)
@@ -54,7 +57,7 @@ impl Folder {
         let taken = written_as_path || path.join("config.json").is_file();
         match Self::bundled(name).filter(|_| !taken) {
             Some(bundled) => Ok(bundled),
-            None if !path.exists() && hub::is_repository(name) => hub::open(name),
+            None if !path.exists() && !Gguf::is_named(path) && hub::is_repository(name) => hub::open(name),
             None => Self::open_disk(path),
         }
     }
@@ -64,10 +67,13 @@ impl Folder {
             ErrorKind::NotFound | ErrorKind::NotADirectory => not_found("model folder", path),
             _ => Error::io("open", path, error),
         })?;
+        if metadata.is_file() && Gguf::is_at(path)? {
+            return Gguf::open(path).map(|file| Self::Gguf(Arc::new(file)));
+        }
         if !metadata.is_dir() {
             return Err(Error::checkpoint(
                 path.display().to_string(),
-                "is a file, but a model is a folder that holds config.json and *.safetensors; give that folder",
+                "is a file, but a model is a folder that holds config.json and *.safetensors, or a GGUF file; give one of these",
             ));
         }
         // A folder that may not be entered is reported here and as a folder, not later as a missing file.
@@ -87,11 +93,12 @@ impl Folder {
         None
     }
 
-    /// The whole content of a file, or None if there is no such file.
+    /// The whole content of a file, or None if there is no such file. What a GGUF file says of its tokenizer is put into the form of files.
     pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let path = match self {
             Self::Bundled(_, files) => return Ok(files.iter().find(|(file, _)| *file == name).map(|(_, bytes)| bytes.to_vec())),
             Self::Disk(folder) => folder.join(name),
+            Self::Gguf(file) => return file.text(name),
         };
         let Some(length) = regular_file(&path)? else { return Ok(None) };
         let most = if VOCABULARIES.contains(&name) { MAX_VOCABULARY } else { MAX_TEXT };
@@ -120,14 +127,16 @@ impl Folder {
         match self {
             Self::Bundled(_, files) => Ok(files.iter().any(|(file, _)| *file == name)),
             Self::Disk(folder) => Ok(regular_file(&folder.join(name))?.is_some()),
+            Self::Gguf(file) => Ok(file.text(name)?.is_some()),
         }
     }
 
-    /// A file of this folder as the user knows it, for messages.
+    /// A file of this folder as the user knows it, for messages; of a GGUF file itself.
     pub fn describe(&self, name: &str) -> String {
         match self {
             Self::Disk(folder) => folder.join(name).display().to_string(),
             Self::Bundled(model, _) => format!("{BUNDLED_PREFIX}{model}/{name}"),
+            Self::Gguf(file) => file.name(),
         }
     }
 
@@ -136,14 +145,16 @@ impl Folder {
         match self {
             Self::Disk(folder) => folder.clone(),
             Self::Bundled(model, _) => PathBuf::from(format!("{BUNDLED_PREFIX}{model}")),
+            Self::Gguf(file) => file.path().to_path_buf(),
         }
     }
 
     /// The checkpoint's name: the last part of the path as it was written, or the repository's name within a Hugging Face cache
-    /// (`models--JetLM--SDAR-8B-Chat-b8/snapshots/<hash>`), where the last part says nothing.
+    /// (`models--JetLM--SDAR-8B-Chat-b8/snapshots/<hash>`), where the last part says nothing. A GGUF file's is without its ending.
     pub fn name(&self) -> String {
         let path = match self {
             Self::Bundled(model, _) => return (*model).to_string(),
+            Self::Gguf(file) => return file.path().file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             Self::Disk(path) => path,
         };
         // "." and ".." have no name of their own.
@@ -178,7 +189,7 @@ fn not_found(what: &str, path: &Path) -> Error {
 
 /// What a model can be given as.
 pub(super) fn hint() -> String {
-    format!("give the path of a folder that holds config.json and *.safetensors; {}", bundled_hint())
+    format!("give the path of a folder that holds config.json and *.safetensors, or of a GGUF file; {}", bundled_hint())
 }
 
 #[cfg(feature = "bundled")]

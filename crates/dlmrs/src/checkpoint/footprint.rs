@@ -18,7 +18,7 @@ pub(crate) fn number_type(stored: Option<StoredType>) -> DType {
 /// The memory that the weights take on a CPU in `precision`, in bytes: every tensor as our kernels hold it. Without files the config
 /// says what there would be, in f32.
 pub(crate) fn weight_bytes(config: &ModelConfig, weights: Option<&Weights>, precision: Precision) -> u64 {
-    let names = Names::of(config.family);
+    let names = weights.map_or_else(|| Names::of(config.family), |weights| *weights.names());
     let tied = weights.map_or(config.tied, |weights| !weights.has_head());
     let bytes = |name: &str, shape: &[usize], stored: DType| match shape {
         [n, k] => arithmetic::weight_bytes(precision, role(name, &names, tied), stored, *n, *k),
@@ -28,7 +28,7 @@ pub(crate) fn weight_bytes(config: &ModelConfig, weights: Option<&Weights>, prec
     };
     match weights {
         Some(weights) => weights.tensors().map(|(name, shape, stored)| bytes(name, shape, number_type(Some(stored)))).sum(),
-        None => names::expected(config, ExpertLayout::default())
+        None => names::expected(config, &names, ExpertLayout::default())
             .filter(|(name, _)| !(tied && name == names.head))
             .map(|(name, shape)| bytes(&name, &shape, DType::F32))
             .sum(),

@@ -18,6 +18,9 @@ const PICKLES: [&str; 2] = ["pytorch_model.bin", "pytorch_model.bin.index.json"]
 
 /// Opens every file of weights; None if the folder has none.
 pub(super) fn open_shards(folder: &Folder) -> Result<Option<Vec<Shard>>> {
+    if let Folder::Gguf(file) = folder {
+        return Ok(Some(vec![file.shard()]));
+    }
     if let Some(shard) = Shard::open(folder, SINGLE)? {
         return Ok(Some(vec![shard]));
     }
@@ -72,7 +75,7 @@ fn open_one(folder: &Folder, index: &Object, name: &str, mut listed: Vec<&str>) 
             folder.describe(name)
         )));
     };
-    let held: Vec<String> = shard.tensors().into_iter().map(|(tensor, _)| tensor).collect();
+    let held: Vec<String> = shard.tensors.iter().map(|(tensor, _)| tensor.clone()).collect();
     listed.sort_unstable();
     if let Some(tensor) = listed.iter().find(|tensor| held.binary_search_by(|held| held.as_str().cmp(tensor)).is_err()) {
         return Err(index.error(format!("weight_map puts {} into {name}, but that file holds no such tensor", shown(&(*tensor).into()))));

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{FeedForward, Folder, ModelConfig, Overrides, RopeScaling, Weights, defaults, weight_bytes};
+use crate::decode::{Offer, Subject};
 use crate::{Precision, Result};
 
 /// A value, and where it was found.
@@ -110,6 +111,8 @@ pub struct Report {
     pub mask_token_id: Option<Sourced<u32>>,
     /// The tokens that end an answer.
     pub stop_token_ids: Sourced<Vec<u32>>,
+    /// The methods that it can be decoded with.
+    pub methods: Vec<Offer>,
 }
 
 /// Describes a checkpoint from its config and the headers of its weights. Absent weights and an unknown mask token are part of the
@@ -129,7 +132,18 @@ pub fn inspect(folder: &Folder, overrides: &Overrides, tokenizer_mask_id: Option
     let (block_length, block_from) = defaults::block_length(folder, &config, overrides)?;
     let mask = defaults::mask_token(folder, &config, tokenizer_mask_id, overrides)?;
     let stops = defaults::stop_tokens(folder, &config, tokenizer_eos, overrides)?;
-    let longest = defaults::max_model_len(&config, overrides)?;
+    let longest = defaults::max_model_len(folder, &config, overrides)?;
+    let profile = config.family.profile();
+    let methods = Offer::of(&Subject {
+        name: &folder.name(),
+        attention: config.attention,
+        dream: profile.entropy_schedule,
+        eos_token_id: config.eos_token_ids.first().copied().or(tokenizer_eos),
+        block_length,
+        trained_block_length: block_length.filter(|_| profile.block_length_baked),
+        max_model_len: longest.0,
+        has_draft: false,
+    });
     Ok(Report {
         model: folder.path().display().to_string(),
         family: config.family.name(),
@@ -155,6 +169,7 @@ pub fn inspect(folder: &Folder, overrides: &Overrides, tokenizer_mask_id: Option
         block_length: block_length.map(|value| Sourced { value, from: block_from }),
         mask_token_id: mask.map(|(value, from)| Sourced { value, from }),
         stop_token_ids: Sourced { value: stops.0, from: stops.1 },
+        methods,
     })
 }
 
@@ -236,6 +251,8 @@ impl Report {
                 _ => sourced(&stops.join(", "), self.stop_token_ids.from),
             },
         ));
+        let heading = ["methods"].into_iter().chain(std::iter::repeat(""));
+        lines.extend(heading.zip(self.methods.iter().map(Offer::to_string)));
         lines
     }
 }

@@ -18,6 +18,11 @@ impl Object {
         folder.read(name)?.map(|bytes| Self::parse(folder.describe(name), &bytes)).transpose()
     }
 
+    /// An object that was not read from JSON.
+    pub(super) fn new(file: String, map: Map<String, Value>) -> Self {
+        Self { file, map }
+    }
+
     pub(super) fn parse(file: String, bytes: &[u8]) -> Result<Self> {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             Error::checkpoint(&file, format!("is not UTF-8 text: the byte at offset {} begins no character", error.valid_up_to()))

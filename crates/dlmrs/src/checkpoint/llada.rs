@@ -4,7 +4,7 @@ use super::config::{self, FeedForward, ModelConfig, NativeAttention};
 use super::family::Profile;
 use super::json::{Object, shown};
 use super::names::{LayerParts, Names};
-use super::{Family, Rope};
+use super::{Family, Rope, experts, gguf};
 use crate::Result;
 use crate::sample::{Confidence, FilterOrder};
 
@@ -24,6 +24,8 @@ const NAMES: Names = Names {
         gate: "ff_proj.weight",
         up: "up_proj.weight",
         down: "ff_out.weight",
+        mixture: &experts::PARTS,
+        paired: false,
     },
 };
 
@@ -32,6 +34,15 @@ pub(super) const PROFILE: Profile = Profile {
     architectures: &["LLaDAModelLM"],
     read,
     names: &NAMES,
+    gguf: Some(gguf::Written {
+        architecture: "llada",
+        names: &gguf::PAIRED_NAMES,
+        qkv_bias: false,
+        qk_norm: false,
+        shift: false,
+        full_precision: true,
+        router: None,
+    }),
     mask_token_id: 126_336,
     block_length: None,
     block_length_baked: false,

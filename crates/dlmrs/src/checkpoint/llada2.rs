@@ -25,6 +25,8 @@ const NAMES: Names = Names {
         gate: "mlp.gate_proj.weight",
         up: "mlp.up_proj.weight",
         down: "mlp.down_proj.weight",
+        mixture: &experts::PARTS,
+        paired: false,
     },
 };
 
@@ -33,6 +35,7 @@ pub(super) const PROFILE: Profile = Profile {
     architectures: &["LLaDA2MoeModelLM"],
     read,
     names: &NAMES,
+    gguf: None,
     mask_token_id: 156_895,
     block_length: Some(32),
     // Trained with growing blocks: smaller ones are as good.

@@ -7,7 +7,7 @@ use super::config::{self, FeedForward, ModelConfig, NativeAttention};
 use super::experts::{self, Mixture, Router};
 use super::family::Profile;
 use super::json::{Object, shown};
-use super::{Family, llada, names, qwen};
+use super::{Family, gguf, llada, names, qwen};
 use crate::Result;
 
 const BODY: qwen::Body =
@@ -18,6 +18,15 @@ pub(super) const PROFILE: Profile = Profile {
     architectures: &["LLaDAMoEModelLM", "LLaDAMoEModel"],
     read,
     names: &names::QWEN,
+    gguf: Some(gguf::Written {
+        architecture: "llada-moe",
+        names: &gguf::NAMES,
+        qkv_bias: false,
+        qk_norm: true,
+        shift: false,
+        full_precision: false,
+        router: Some(Router::Softmax { renormalise: false }),
+    }),
     mask_token_id: 156_895,
     stop_token_ids: &[156_892],
     ..llada::PROFILE

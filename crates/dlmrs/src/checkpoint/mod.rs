@@ -1,9 +1,10 @@
 //! What a checkpoint folder says: its family, its shape, its defaults and its weights, each checked before anything is computed.
 //!
-//! [`Folder`] finds the files, [`ModelConfig`] describes the one decoder layer that serves every family, [`facts`] settles what a
+//! [`Folder`] finds the files (a GGUF file takes the place of all of them), [`ModelConfig`] describes the one decoder layer that serves every family, [`facts`] settles what a
 //! config often leaves out (mask id, block length, stop ids), [`Weights`] maps the tensors and compares all of them with the config,
 //! and [`inspect()`] prints all that without reading a weight. Whatever is found in a file is either honoured or refused by name.
 
+mod blocks;
 #[cfg(feature = "bundled")]
 pub mod bundled;
 mod check;
@@ -14,6 +15,7 @@ pub mod experts;
 pub mod family;
 pub mod folder;
 mod footprint;
+mod gguf;
 mod hub;
 mod index;
 pub mod inspect;
@@ -36,6 +38,7 @@ pub use experts::{ExpertLayout, Mixture, MixtureNames, Router, StoredRows};
 pub use family::Family;
 pub use folder::{Folder, TEXTS};
 pub(crate) use footprint::{number_type, weight_bytes};
+pub use gguf::Gguf;
 pub use hub::data_file;
 pub use inspect::{Report, inspect};
 pub(crate) use json::shown;

@@ -1,7 +1,7 @@
 //! What each tensor is called in a family's files, and the shape it must have, by the public checkpoints.
 
-use super::experts::{ExpertLayout, MixtureNames};
-use super::{Family, FeedForward, ModelConfig};
+use super::experts::{self, ExpertLayout, MixtureNames, MixtureParts};
+use super::{Family, FeedForward, Folder, ModelConfig};
 
 /// The names of a family's tensors by role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,9 @@ pub(super) struct LayerParts {
     pub(super) gate: &'static str,
     pub(super) up: &'static str,
     pub(super) down: &'static str,
+    pub(super) mixture: &'static MixtureParts,
+    /// Whether the rows of q and k are stored with the two that are rotated together side by side, and not half a head apart.
+    pub(super) paired: bool,
 }
 
 /// The names of Qwen's bodies.
@@ -76,18 +79,38 @@ pub(super) const QWEN: Names = Names {
         gate: "mlp.gate_proj.weight",
         up: "mlp.up_proj.weight",
         down: "mlp.down_proj.weight",
+        mixture: &experts::PARTS,
+        paired: false,
     },
 };
 
 impl Names {
-    /// The names of a family.
+    /// The names of a family, as its publishers write it.
     pub fn of(family: Family) -> Self {
         *family.profile().names
     }
 
+    /// The names of a family in such a checkpoint.
+    pub(super) fn in_folder(family: Family, folder: &Folder) -> Self {
+        match folder {
+            Folder::Gguf(_) => family.profile().gguf.as_ref().map_or(Self::of(family), |written| *written.names),
+            _ => Self::of(family),
+        }
+    }
+
+    /// How experts are stored, where these names allow one way only.
+    pub(super) fn only_expert_layout(&self) -> Option<ExpertLayout> {
+        self.layer.mixture.single.is_none().then_some(ExpertLayout::Stacked)
+    }
+
+    /// Whether the rows of q and k are stored in pairs.
+    pub(super) fn paired(&self) -> bool {
+        self.layer.paired
+    }
+
     /// The names of the mixture of layer `index`, for a checkpoint that stores its experts in this way.
     pub fn mixture(&self, layout: ExpertLayout, index: usize) -> MixtureNames {
-        MixtureNames::new(&format!("{}.{index}", self.layer.prefix), layout)
+        MixtureNames::new(&format!("{}.{index}", self.layer.prefix), layout, self.layer.mixture)
     }
 
     /// The names of layer `index`, with the biases and head norms that the config has.
@@ -114,8 +137,8 @@ impl Names {
 
 /// Every tensor of a checkpoint with its shape, in the order of the arithmetic, made a layer at a time. The head comes last and is the
 /// only one that may be absent, if the config ties it.
-pub(super) fn expected(config: &ModelConfig, layout: ExpertLayout) -> impl Iterator<Item = (String, Vec<usize>)> {
-    let names = Names::of(config.family);
+pub(super) fn expected(config: &ModelConfig, names: &Names, layout: ExpertLayout) -> impl Iterator<Item = (String, Vec<usize>)> {
+    let names = *names;
     let (vocab, c) = (config.vocab, config.hidden);
     let ends = [(names.final_norm.to_string(), vec![c]), (names.head.to_string(), vec![vocab, c])];
     let layers = (0..config.layers).flat_map(move |index| layer(config, &names, layout, index));

@@ -2,7 +2,7 @@
 
 use super::config::{FeedForward, NativeAttention};
 use super::family::Profile;
-use super::{Family, experts, names, qwen};
+use super::{Family, experts, gguf, names, qwen};
 use crate::sample::{Confidence, FilterOrder};
 
 const BODY: qwen::Body =
@@ -14,6 +14,15 @@ pub(super) const PROFILE: Profile = Profile {
     // The family's own configuration class renormalises unless told otherwise.
     read: |object| qwen::read(object, &BODY, FeedForward::Mixture(experts::qwen(object, Some(true))?)),
     names: &names::QWEN,
+    gguf: Some(gguf::Written {
+        architecture: "rnd1",
+        names: &gguf::NAMES,
+        qkv_bias: false,
+        qk_norm: true,
+        shift: true,
+        full_precision: false,
+        router: Some(experts::Router::Softmax { renormalise: true }),
+    }),
     mask_token_id: 151_669,
     block_length: None,
     block_length_baked: false,

@@ -16,6 +16,7 @@ pub(super) const PROFILE: Profile = Profile {
         qwen::read(object, &BODY, FeedForward::Dense { intermediate })
     },
     names: &names::QWEN,
+    gguf: None,
     mask_token_id: 151_669,
     block_length: Some(4),
     block_length_baked: true,

@@ -1,12 +1,16 @@
-//! One safetensors file: mapped into memory, its header checked against its length. No weight is read here.
+//! One file of weights: mapped into memory, its header checked against its length. No weight is read here.
+//!
+//! Safetensors headers are parsed here, those of GGUF files in [`super::gguf`].
 
+use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use memmap2::Mmap;
-use safetensors::tensor::{Metadata, TensorInfo};
+use safetensors::tensor::Metadata;
 
-use super::Folder;
 use super::folder::regular_file;
+use super::{Folder, StoredType};
 use crate::{Error, Result};
 
 /// Bytes of the number at the start of a file that says how long the header is.
@@ -21,20 +25,30 @@ pub(super) struct Shard {
     pub(super) file: String,
     /// Its name within the folder.
     pub(super) name: String,
-    bytes: Bytes,
-    /// Where the tensors' data begins.
-    data: usize,
-    metadata: Metadata,
+    /// Its tensors by name, in the order of the names.
+    pub(super) tensors: Vec<(String, Stored)>,
+    pub(super) bytes: Bytes,
 }
 
-#[derive(Debug)]
-enum Bytes {
-    Mapped(Mmap),
+/// A tensor as the header of its file describes it.
+#[derive(Clone, Debug)]
+pub(super) struct Stored {
+    pub(super) shape: Vec<usize>,
+    /// The type, or what is wrong with it: the end of a sentence.
+    pub(super) dtype: Result<StoredType, String>,
+    /// Which bytes of the file are its own.
+    pub(super) range: Range<usize>,
+}
+
+/// The content of a file.
+#[derive(Clone, Debug)]
+pub(super) enum Bytes {
+    Mapped(Arc<Mmap>),
     Bundled(&'static [u8]),
 }
 
 impl Bytes {
-    fn all(&self) -> &[u8] {
+    pub(super) fn all(&self) -> &[u8] {
         match self {
             Self::Mapped(map) => map,
             Self::Bundled(bytes) => bytes,
@@ -46,8 +60,9 @@ impl Shard {
     /// Maps a file and parses its header; None if there is no such file.
     pub(super) fn open(folder: &Folder, name: &str) -> Result<Option<Self>> {
         let bytes = match folder {
-            Folder::Disk(path) => map(&path.join(name))?.map(Bytes::Mapped),
+            Folder::Disk(path) => map(&path.join(name))?,
             Folder::Bundled(_, files) => files.iter().find(|(file, _)| *file == name).map(|(_, bytes)| Bytes::Bundled(bytes)),
+            Folder::Gguf(_) => None,
         };
         bytes.map(|bytes| Self::parse(folder.describe(name), name, bytes)).transpose()
     }
@@ -82,27 +97,26 @@ impl Shard {
             );
             return Err(Error::checkpoint(file, message));
         }
-        Ok(Self { file, name: name.to_string(), bytes, data, metadata })
-    }
-
-    /// Every tensor of the file, by name.
-    pub(super) fn tensors(&self) -> Vec<(String, &TensorInfo)> {
-        let mut all: Vec<_> = self.metadata.tensors().into_iter().collect();
+        let stored = |(name, info): (String, &safetensors::tensor::TensorInfo)| {
+            let dtype = StoredType::of(info.dtype).ok_or_else(|| format!("{}, but only F32, BF16 and F16 are read", info.dtype));
+            let (start, end) = info.data_offsets;
+            (name, Stored { shape: info.shape.clone(), dtype, range: data + start..data + end })
+        };
+        let mut tensors: Vec<_> = metadata.tensors().into_iter().map(stored).collect();
         // The map's order is random; messages must not be.
-        all.sort_by(|a, b| a.0.cmp(&b.0));
-        all
+        tensors.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(Self { file, name: name.to_string(), tensors, bytes })
     }
 
     /// The bytes of a tensor of this file.
-    pub(super) fn bytes(&self, info: &TensorInfo) -> &[u8] {
-        let (start, end) = info.data_offsets;
-        self.bytes.all().get(self.data..).and_then(|data| data.get(start..end)).unwrap_or_default()
+    pub(super) fn bytes(&self, stored: &Stored) -> &[u8] {
+        self.bytes.all().get(stored.range.clone()).unwrap_or_default()
     }
 }
 
 /// Maps a regular file; None if there is none.
 #[allow(unsafe_code)]
-fn map(path: &Path) -> Result<Option<Mmap>> {
+pub(super) fn map(path: &Path) -> Result<Option<Bytes>> {
     if regular_file(path)?.is_none() {
         return Ok(None);
     }
@@ -111,5 +125,5 @@ fn map(path: &Path) -> Result<Option<Mmap>> {
     // program changes the file meanwhile; weights are written once and replaced by renaming, and every engine that maps them relies on
     // that. A file cut short while it is mapped would end the process with a signal, and the documentation of `Weights` says so.
     let map = unsafe { Mmap::map(&file) };
-    map.map(Some).map_err(|error| Error::io("map", path, error))
+    map.map(|map| Some(Bytes::Mapped(Arc::new(map)))).map_err(|error| Error::io("map", path, error))
 }

@@ -5,10 +5,9 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 use safetensors::Dtype;
-use safetensors::tensor::TensorInfo;
 
-use super::shard::Shard;
-use super::{ExpertLayout, Folder, ModelConfig, Names, StoredRows, check, index};
+use super::shard::{Shard, Stored};
+use super::{ExpertLayout, Folder, ModelConfig, Names, StoredRows, blocks, check, index};
 use crate::{Error, Result};
 
 /// The type that a tensor is stored in.
@@ -20,6 +19,14 @@ pub enum StoredType {
     Bf16,
     /// IEEE half precision.
     F16,
+    /// GGUF: blocks of 32 with a scale, 8 bits a number.
+    Q8_0,
+    /// GGUF: blocks of 32 with a scale, 4 bits a number.
+    Q4_0,
+    /// GGUF: blocks of 256 with scales and offsets of each 32, 6 bits a number.
+    Q6K,
+    /// GGUF: blocks of 256 with scales of each 16, 4 bits a number.
+    Q4K,
 }
 
 impl StoredType {
@@ -32,20 +39,41 @@ impl StoredType {
         }
     }
 
-    /// As safetensors calls it.
+    /// As safetensors or GGUF calls it.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "F32",
             Self::Bf16 => "BF16",
             Self::F16 => "F16",
+            Self::Q8_0 => "Q8_0",
+            Self::Q4_0 => "Q4_0",
+            Self::Q6K => "Q6_K",
+            Self::Q4K => "Q4_K",
         }
     }
 
-    /// Bytes of one number.
-    pub fn size(self) -> usize {
+    /// How many numbers stand together in a block, and how many bytes a block has. A row is made of whole blocks.
+    pub fn block(self) -> (usize, usize) {
         match self {
-            Self::F32 => 4,
-            Self::Bf16 | Self::F16 => 2,
+            Self::F32 => (1, 4),
+            Self::Bf16 | Self::F16 => (1, 2),
+            Self::Q8_0 => (32, 34),
+            Self::Q4_0 => (32, 18),
+            Self::Q6K => (256, 210),
+            Self::Q4K => (256, 144),
+        }
+    }
+
+    /// Appends the numbers of some blocks.
+    fn widen(self, values: &mut Vec<f32>, bytes: &[u8]) {
+        match self {
+            Self::F32 => widen(values, bytes, f32::from_le_bytes),
+            Self::Bf16 => widen(values, bytes, |pair| bf16::from_le_bytes(pair).to_f32()),
+            Self::F16 => widen(values, bytes, |pair| f16::from_le_bytes(pair).to_f32()),
+            Self::Q8_0 => blocks::q8_0(values, bytes),
+            Self::Q4_0 => blocks::q4_0(values, bytes),
+            Self::Q6K => blocks::q6_k(values, bytes),
+            Self::Q4K => blocks::q4_k(values, bytes),
         }
     }
 }
@@ -55,7 +83,9 @@ impl StoredType {
 pub(super) struct Entry {
     pub(super) shard: usize,
     pub(super) dtype: StoredType,
-    pub(super) info: TensorInfo,
+    pub(super) stored: Stored,
+    /// The head size D, where the rows of each head are stored in pairs: rows i and i + D / 2 side by side.
+    pub(super) paired: Option<usize>,
 }
 
 /// The tensors of a checkpoint. Files are mapped, so opening costs no memory; they must not be changed or cut short while they are
@@ -65,7 +95,7 @@ pub struct Weights {
     shards: Vec<Shard>,
     entries: BTreeMap<String, Entry>,
     layout: ExpertLayout,
-    head: &'static str,
+    names: Names,
     whole: String,
 }
 
@@ -83,8 +113,19 @@ impl Weights {
             [one] => one.file.clone(),
             _ => folder.path().display().to_string(),
         };
-        let check::Checked { entries, layout } = check::entries(&shards, config, &whole)?;
-        Ok(Some(Self { shards, entries, layout, head: Names::of(config.family).head, whole }))
+        let names = Names::in_folder(config.family, folder);
+        let check::Checked { mut entries, layout } = check::entries(&shards, config, &names, &whole)?;
+        for layer in (0..config.layers).filter(|_| names.paired()).map(|index| names.layer(config, index)) {
+            for name in [&layer.q, &layer.k] {
+                entries.entry(name.clone()).and_modify(|entry| entry.paired = Some(config.head_dim));
+            }
+        }
+        Ok(Some(Self { shards, entries, layout, names, whole }))
+    }
+
+    /// What the tensors are called here.
+    pub fn names(&self) -> &Names {
+        &self.names
     }
 
     /// Whether a tensor is stored.
@@ -94,12 +135,12 @@ impl Weights {
 
     /// Whether the output head is stored; otherwise it is the embedding. What is stored decides, not the config's tie flag.
     pub fn has_head(&self) -> bool {
-        self.has(self.head)
+        self.has(self.names.head)
     }
 
     /// A tensor's shape.
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
-        self.entries.get(name).map(|entry| entry.info.shape.as_slice())
+        self.entries.get(name).map(|entry| entry.stored.shape.as_slice())
     }
 
     /// The type a tensor is stored in.
@@ -118,7 +159,8 @@ impl Weights {
         self.layout
     }
 
-    /// A tensor's numbers in row-major order, widened to f32, which changes none of them. A NaN or an infinity is an error.
+    /// A tensor's numbers in row-major order, widened to f32, which changes none of them (a number of a quantised block is its scale
+    /// times its digits, plus its offset). A NaN or an infinity is an error.
     pub fn load_f32(&self, name: &str) -> Result<Vec<f32>> {
         self.load(name, None)
     }
@@ -133,23 +175,30 @@ impl Weights {
         let Some((entry, shard)) = found else {
             return Err(Error::checkpoint(&self.whole, format!("holds no tensor {name}")));
         };
-        let mut bytes = shard.bytes(&entry.info);
-        if let Some(rows) = rows {
-            let row = entry.info.shape.last().map_or(1, |width| width * entry.dtype.size());
-            let part = bytes.get(rows.start.saturating_mul(row)..rows.end.saturating_mul(row));
-            bytes = part.ok_or_else(|| Error::checkpoint(&self.whole, format!("{name} has no rows {rows:?}")))?;
-        }
-        // The header's sizes have been compared with the file, so this is no more than twice what is on disk.
-        let numbers = bytes.len() / entry.dtype.size();
+        let width = entry.stored.shape.last().copied().unwrap_or(1).max(1);
+        let (block, size) = entry.dtype.block();
+        let row = width / block * size;
+        let bytes = shard.bytes(&entry.stored);
+        let all = 0..bytes.len() / row.max(1);
+        let rows = rows.unwrap_or(&all);
+        let bytes_of = |from: usize, to: usize| {
+            let part = bytes.get(from.saturating_mul(row)..to.saturating_mul(row));
+            part.ok_or_else(|| Error::checkpoint(&self.whole, format!("{name} has no rows {rows:?}")))
+        };
+        // The header's sizes have been compared with the file, so this is no more than eight times what is on disk.
+        let numbers = bytes_of(rows.start, rows.end)?.len() / size * block;
         let mut values = Vec::new();
         if values.try_reserve_exact(numbers).is_err() {
             let message = format!("{name} needs {} bytes, more than there are", numbers as u128 * 4);
             return Err(Error::Capacity { what: "memory for weights", message });
         }
-        match entry.dtype {
-            StoredType::F32 => widen(&mut values, bytes, f32::from_le_bytes),
-            StoredType::Bf16 => widen(&mut values, bytes, |pair| bf16::from_le_bytes(pair).to_f32()),
-            StoredType::F16 => widen(&mut values, bytes, |pair| f16::from_le_bytes(pair).to_f32()),
+        match entry.paired {
+            None => entry.dtype.widen(&mut values, bytes_of(rows.start, rows.end)?),
+            Some(head) => {
+                for from in rows.clone().map(|row| blocks::place_in_pairs(row, head)) {
+                    entry.dtype.widen(&mut values, bytes_of(from, from + 1)?);
+                }
+            }
         }
         match values.iter().find(|value| !value.is_finite()) {
             None => Ok(values),
@@ -162,17 +211,17 @@ impl Weights {
 
     /// Every tensor's name, shape and stored type.
     pub fn tensors(&self) -> impl Iterator<Item = (&str, &[usize], StoredType)> {
-        self.entries.iter().map(|(name, entry)| (name.as_str(), entry.info.shape.as_slice(), entry.dtype))
+        self.entries.iter().map(|(name, entry)| (name.as_str(), entry.stored.shape.as_slice(), entry.dtype))
     }
 
     /// How many numbers are stored.
     pub fn parameters(&self) -> u64 {
-        self.entries.values().map(|entry| entry.info.shape.iter().product::<usize>() as u64).sum()
+        self.entries.values().map(|entry| entry.stored.shape.iter().product::<usize>() as u64).sum()
     }
 
     /// How many bytes the tensors take on disk.
     pub fn stored_bytes(&self) -> u64 {
-        self.entries.values().map(|entry| (entry.info.data_offsets.1 - entry.info.data_offsets.0) as u64).sum()
+        self.entries.values().map(|entry| entry.stored.range.len() as u64).sum()
     }
 
     /// The types that occur, each once.

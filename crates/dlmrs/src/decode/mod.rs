@@ -19,7 +19,7 @@ pub use canvas::CanvasDecoder;
 pub use counts::{Counts, PassKind, Tally};
 pub(crate) use grid::Grid;
 pub(crate) use method::temperature;
-pub use method::{Acceptance, Amount, Fallback, Lookahead, S2D2, SimSD, Variant, VerifyLayout, estimator};
+pub use method::{Acceptance, Amount, Fallback, Grade, Lookahead, Offer, S2D2, SimSD, Variant, VerifyLayout, estimator};
 pub use method::{BlockDiffusion, Canvas, Decoding, DreamAlg, Remasking, Strategy, Subject, Task};
 pub use method::{CacheMode, DropoutKind, EarlyStop, Refresh, Spotlight, Suffix, SuffixDropout, WindowTail, preset, presets};
 pub use rule::RevealRule;

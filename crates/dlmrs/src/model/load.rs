@@ -47,7 +47,7 @@ impl Model {
         let device = device::parse(&options.device)?;
         let team = Team::new(options.threads).map_err(|message| Error::input("threads", message.trim_start_matches("threads ")))?;
         let weights = Weights::open(folder, &config)?;
-        let names = Names::of(config.family);
+        let names = weights.names();
         let stored = number_type(weights.dtype(names.embedding));
         let on_cpu = device.is_cpu();
         let arithmetic = arithmetic::choose(options.backend, device, options.dtype, stored, Arc::new(team))?;
@@ -69,7 +69,7 @@ impl Model {
         held: &'static str,
         progress: &mut dyn FnMut(usize, usize) -> bool,
     ) -> Result<Self> {
-        let names = Names::of(config.family);
+        let names = *weights.names();
         let reader = Reader { weights, config: &config, arithmetic: &*arithmetic };
         let (v, c) = (config.vocab, config.hidden);
         let mut report = |done| if progress(done, config.layers + 1) { Ok(()) } else { Err(Error::Interrupted) };

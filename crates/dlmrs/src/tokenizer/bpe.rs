@@ -18,7 +18,8 @@ pub(super) const VOCAB: &str = "vocab.json";
 pub(super) const MERGES: &str = "merges.txt";
 
 /// How Qwen2 cuts text into words: contractions, letters with one leading sign, single digits, signs, and whitespace.
-const WORDS: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+pub(crate) const WORDS: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// Builds the tokenizer. The added tokens enter the model's vocabulary too, which fixes their ids even where they leave gaps; as no
 /// merge makes them, text still reaches them by their literal only.

@@ -30,6 +30,7 @@ mod values;
 
 use std::sync::Arc;
 
+pub(crate) use bpe::WORDS as QWEN2_WORDS;
 pub use chat::{ChatOptions, Message};
 pub use stream::TextStream;
 pub use template::ChatTemplate;

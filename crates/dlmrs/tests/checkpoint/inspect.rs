@@ -1,9 +1,11 @@
 //! The report on a checkpoint, and the sizes of the public models.
 
 use dlmrs::checkpoint::{ModelConfig, Overrides, inspect};
-use serde_json::json;
+use dlmrs::decode::Offer;
+use dlmrs::{DraftSource, Llm, LoadOptions, Request, SamplingParams};
+use serde_json::{Value, json};
 
-use crate::common::{Copy, refused};
+use crate::common::{Copy, golden, refused};
 
 #[test]
 fn report_of_a_golden_checkpoint() {
@@ -23,11 +25,14 @@ fn report_of_a_golden_checkpoint() {
         "block length    4 (from the family's default)",
         "stop tokens     318 (from config.json)",
         "output head     stored",
+        "methods         BlockDiffusion: identical",
+        "                SimSD: identical, with a draft model",
     ] {
         assert!(text.lines().any(|found| found == line), "{line:?} is not in:\n{text}");
     }
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["mask_token_id"], json!({"value": 317, "from": "the caller"}));
+    assert_eq!(json["methods"][2], json!({"method": "SimSD", "setting": "", "grade": "identical", "needs_draft": true}));
 }
 
 #[test]
@@ -43,6 +48,46 @@ fn report_without_weights_or_mask() {
     refused(inspect(&copy.folder(), &Overrides::default(), None, None), &["model.safetensors"]);
 }
 
+/// What the report offers works, and what it does not offer is refused: each method on a model of each family.
+#[test]
+fn methods_of_every_family() {
+    let blocks = ["BlockDiffusion", "Lookahead", "SimSD", "S2D2"];
+    let canvas = ["Canvas", "Canvas", "Canvas", "Canvas"];
+    for (family, wanted) in [
+        ("sdar", blocks),
+        ("sdar_moe", blocks),
+        ("llada2_moe", blocks),
+        ("llada", canvas),
+        ("dream", canvas),
+        ("llada_moe", canvas),
+        ("rnd1", canvas),
+    ] {
+        let overrides = Overrides { mask_token_id: Some(317), ..Overrides::default() };
+        let path = golden(family);
+        let report = Llm::inspect(path.to_str().unwrap(), &overrides).unwrap();
+        assert_eq!(report.methods.iter().map(|offer| offer.method).collect::<Vec<_>>(), wanted, "{family}");
+        let options = LoadOptions { device: "cpu".into(), threads: Some(1), ..LoadOptions::default() };
+        let llm = match wanted == blocks {
+            true => Llm::load_pair(path.to_str().unwrap(), &DraftSource::Itself, &options, &overrides, &mut |_, _| true),
+            false => Llm::load(path.to_str().unwrap(), &options, &overrides),
+        }
+        .unwrap();
+        for offer in Offer::all() {
+            let params = SamplingParams { max_tokens: 40, ignore_eos: true, ..SamplingParams::default() };
+            let request = Request { prompt: vec![5, 6, 7], params, decoding: Some(offer.decoding.clone()) };
+            let offered = report.methods.iter().any(|other| other.to_string() == offer.to_string());
+            match llm.generate(vec![request], |_, _| true) {
+                Ok(outputs) => assert!(offered && outputs[0].token_ids.len() == 40, "{family} by {offer}"),
+                Err(error) => assert!(!offered, "{family} by {offer}: {error}"),
+            }
+        }
+        // Of the canvases, those that read something stale or leave something out say so.
+        let grades: Vec<_> = report.methods.iter().map(|offer| offer.grade.name()).collect();
+        let canvas = ["identical", "approximate", "approximate", "approximate"];
+        assert_eq!(grades, if wanted == blocks { ["identical", "identical", "identical", "approximate"] } else { canvas }, "{family}");
+    }
+}
+
 fn qwen(family: &str, sizes: [usize; 6], heads: [usize; 2]) -> ModelConfig {
     let [hidden, layers, intermediate, vocab, positions, head_dim] = sizes;
     let copy = Copy::config_only(family).set("hidden_size", json!(hidden)).set("num_hidden_layers", json!(layers));
@@ -54,6 +99,44 @@ fn qwen(family: &str, sizes: [usize; 6], heads: [usize; 2]) -> ModelConfig {
 /// Sizes of the public checkpoints.
 #[test]
 fn sizes_of_the_public_models() {
+    for (family, keys, billions, kv) in [
+        (
+            "sdar_moe",
+            json!({"hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
+            "head_dim": 128, "vocab_size": 151_936, "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}),
+            30.53,
+            98_304,
+        ),
+        (
+            "llada_moe",
+            json!({"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 16,
+            "head_dim": 128, "vocab_size": 157_184, "num_experts": 64, "num_experts_per_tok": 8, "expert_intermediate_size": 1024,
+            "moe_layer_freq": null}),
+            7.36,
+            131_072,
+        ),
+        (
+            "llada2_moe",
+            json!({"hidden_size": 2048, "num_hidden_layers": 20, "num_attention_heads": 16, "num_key_value_heads": 4,
+            "head_dim": 128, "vocab_size": 157_184, "intermediate_size": 5120, "moe_intermediate_size": 512, "num_experts": 256,
+            "num_experts_per_tok": 8, "n_group": 8, "topk_group": 4, "moe_shared_expert_intermediate_size": null}),
+            16.26,
+            40_960,
+        ),
+        (
+            "llada2_moe",
+            json!({"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 4,
+            "head_dim": 128, "vocab_size": 157_184, "intermediate_size": 9216, "moe_intermediate_size": 1024, "num_experts": 256,
+            "num_experts_per_tok": 8, "n_group": 8, "topk_group": 4, "moe_shared_expert_intermediate_size": null}),
+            102.9,
+            65_536,
+        ),
+    ] {
+        let Value::Object(keys) = keys else { panic!("an object") };
+        let config = keys.into_iter().fold(Copy::config_only(family), |copy, (key, value)| copy.set(&key, value)).read().unwrap();
+        assert!((config.parameters() as f64 / 1e9 / billions - 1.0).abs() < 0.002, "{} is not {billions} billion", config.parameters());
+        assert_eq!(config.kv_bytes_per_token(2), kv);
+    }
     let llada = Copy::config_only("llada").set("d_model", json!(4096)).set("n_layers", json!(32)).set("n_heads", json!(32));
     let llada = llada.set("n_kv_heads", json!(32)).set("mlp_hidden_size", json!(12288)).set("vocab_size", json!(126_464));
     let llada = llada.set("embedding_size", json!(126_464)).set("mask_token_id", json!(126_336)).read().unwrap();

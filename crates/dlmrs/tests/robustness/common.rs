@@ -53,12 +53,20 @@ pub(crate) fn at(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
+/// Golden mixtures of experts.
+pub(crate) const MIXTURES: [&str; 4] =
+    ["../../tests/golden/sdar_moe", "../../tests/golden/llada_moe", "../../tests/golden/llada2_moe", "../../tests/golden/rnd1"];
+
 /// A golden or a bundled checkpoint.
-pub(crate) const CHECKPOINTS: [&str; 6] = [
+pub(crate) const CHECKPOINTS: [&str; 10] = [
     "../../tests/golden/sdar",
     "../../tests/golden/sdar_tied",
     "../../tests/golden/llada",
     "../../tests/golden/dream",
     "bundled/tiny-sdar-draft",
     "bundled/tiny-llada",
+    MIXTURES[0],
+    MIXTURES[1],
+    MIXTURES[2],
+    MIXTURES[3],
 ];

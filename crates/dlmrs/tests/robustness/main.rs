@@ -6,6 +6,9 @@
 
 mod common;
 mod configs;
+mod gguf;
+#[path = "../gguf_writer/mod.rs"]
+mod gguf_writer;
 mod mutations;
 mod special_files;
 mod template_limits;
