@@ -12,6 +12,7 @@ pub mod defaults;
 mod dream;
 pub mod experts;
 pub mod family;
+mod fast_dllm_v2;
 pub mod folder;
 mod hub;
 mod index;
