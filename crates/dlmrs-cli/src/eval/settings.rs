@@ -189,6 +189,14 @@ mod tests {
     }
 
     #[test]
+    fn sub_blocks_by_their_names() {
+        let settings = SubBlockDiffusion { sub_block: Some(4), threshold: Some(0.9), ..SubBlockDiffusion::default() };
+        let wanted =
+            json!({"method": "SubBlockDiffusion", "block_length": null, "sub_block": 4, "threshold": 0.9, "sub_block_cache": false});
+        assert_eq!(decoding(&Decoding::SubBlock(settings)), wanted);
+    }
+
+    #[test]
     fn numbers_are_those_that_are_typed() {
         assert_eq!(number(0.85).to_string(), "0.85");
         assert_eq!(number(0.0).to_string(), "0.0");
