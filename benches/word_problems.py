@@ -60,7 +60,7 @@ def main() -> None:
     problems = [json.loads(line) for line in PROBLEMS.read_text(encoding="utf-8").splitlines()[: options.problems]]
     conversations = [[{"role": "user", "content": problem["question"]}] for problem in problems]
     llm = dlmrs.LLM(options.model)
-    settings = block_settings() if llm.family == "SDAR" else canvas_settings()
+    settings = block_settings() if llm.attention == "block-causal" else canvas_settings()
     params = dlmrs.SamplingParams(max_tokens=96, seed=0)
     if not options.json:
         print("| setting | right | passes | rows | tokens a pass |\n|---|---|---|---|---|")

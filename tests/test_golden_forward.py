@@ -27,7 +27,7 @@ def assert_close(name: str, found: npt.NDArray[np.float32], wanted: npt.NDArray[
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("family", [*SDAR, "llada", "dream"])
+@pytest.mark.parametrize("family", [*SDAR, "llada", "dream", "fast_dllm_v2"])
 def test_every_row_of_a_sequence(load: Load, family: str, backend: str) -> None:
     for case in cases(family, "forward"):
         llm = load(family, block_length=case.get("block_length"), backend=backend)

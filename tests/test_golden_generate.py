@@ -76,6 +76,24 @@ def test_canvas_diffusion(load: Load, family: str, known: int, backend: str) -> 
             assert passes - refreshes == case["reference_nfe"], case["name"]
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sub_block_diffusion(load: Load, backend: str) -> None:
+    llm = load("fast_dllm_v2", backend=backend)
+    found = cases("fast_dllm_v2", "generate")
+    assert len(found) == 36
+    for case in found:
+        decoding = dlmrs.SubBlockDiffusion(
+            block_length=case["block_length"], sub_block=case["sub_block"], threshold=case["threshold"]
+        )
+        [output] = llm.generate(case["prompt_ids"], params(case), decoding=decoding)
+        # The recorded tokens end with the hand-over token of a block that is not filled.
+        wanted = case["output_ids"]
+        assert output.token_ids[: len(wanted)] == wanted, case["name"]
+        assert len(wanted) >= case["gen_length"] - 7 and len(output.token_ids) == case["gen_length"]
+        slots = len(tail(output))
+        assert output.stats.total_passes == slots if case["threshold"] == 1.0 else output.stats.total_passes <= slots
+
+
 def test_a_batch_gives_what_each_prompt_gives_alone(load: Load) -> None:
     llm = load("sdar")
     found = [c for c in cases("sdar", "generate") if c["strategy"] == "low_confidence_dynamic"][:8]

@@ -14,14 +14,14 @@ from dlmrs.likelihood import Likelihood, Score, maskings
 from golden_data import word_problems
 
 Load = Callable[..., dlmrs.LLM]
-MODELS = ["tiny-sdar", "tiny-llada", "dream"]
+MODELS = ["tiny-sdar", "tiny-llada", "dream", "fast_dllm_v2"]
 CONTEXT = [20, 61, 88, 45, 31, 207, 118]
 ANSWER = [76, 20, 133]
 
 
 def log_probabilities(llm: dlmrs.LLM, tokens: Sequence[int], slots: Sequence[int]) -> list[Any]:
     """Rows of log-probabilities for slots of a canvas, from a forward of that canvas alone."""
-    rows = [max(slot - 1, 0) if llm.family == "Dream" else slot for slot in slots]
+    rows = [max(slot - 1, 0) if llm.shift else slot for slot in slots]
     logits = llm.forward(tokens, rows=rows).astype(np.float64)
     logits -= logits.max(axis=1, keepdims=True)
     return list(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
@@ -36,7 +36,7 @@ def masked_sum(llm: dlmrs.LLM, tokens: list[int], masked: Sequence[int], length:
 
 def blocks_of(llm: dlmrs.LLM, first: int, end: int) -> list[tuple[range, int]]:
     """The answer's slots by block, each with the end of its block; a bidirectional canvas is one block."""
-    if llm.family != "SDAR":
+    if llm.attention != "block-causal":
         return [(range(first, end), end)]
     size = llm.block_length or 0
     ends = range(first - first % size + size, end + size, size)
@@ -146,7 +146,12 @@ def test_greedy_is_what_greedy_decoding_gives(load: Load, name: str) -> None:
 
 
 def test_the_method_fits_the_family(load: Load) -> None:
-    assert [Likelihood(load(name)).method for name in MODELS] == ["left_to_right", "monte_carlo", "monte_carlo"]
+    assert [Likelihood(load(name)).method for name in MODELS] == [
+        "left_to_right",
+        "monte_carlo",
+        "monte_carlo",
+        "left_to_right",
+    ]
 
 
 def test_long_answers(sdar: dlmrs.LLM) -> None:

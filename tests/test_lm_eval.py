@@ -7,6 +7,7 @@ os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_HUB_DISABLE_TE
 import json
 import logging
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,11 +17,12 @@ from typing import Any
 import dlmrs
 import dlmrs.lm_eval
 import lm_eval
+import numpy as np
 import pytest
 from datasets import Dataset
 from dlmrs.likelihood import Likelihood
 from dlmrs.lm_eval import DlmrsLM
-from golden_data import GOLDEN, word_problems
+from golden_data import GOLDEN, TESTS, word_problems
 from lm_eval.api.instance import Instance
 from lm_eval.tasks import TaskManager
 
@@ -309,6 +311,52 @@ def test_arguments(sdar_lm: DlmrsLM) -> None:
     assert blocks.decoding == dlmrs.BlockDiffusion(block_length=8, strategy="margin")
     assert blocks.llm.block_length == 8
     assert (blocks.rank, blocks.world_size) == (0, 1)
+
+
+def shifted_blocks(folder: Path) -> str:
+    """Random weights of the family whose predictions are shifted in blocks, with the tokenizer of tiny-sdar."""
+    bundled = TESTS.parent / "crates" / "dlmrs" / "bundled" / "tiny-sdar"
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(bundled / name, folder / name)
+    c, layer = 8, "model.layers.0."
+    config = {
+        "architectures": ["Fast_dLLM_QwenForCausalLM"], "vocab_size": 640, "hidden_size": c, "intermediate_size": c, "num_hidden_layers": 1,
+        "num_attention_heads": 1, "num_key_value_heads": 1, "hidden_act": "silu", "max_position_embeddings": 512, "rms_norm_eps": 1e-6,
+        "rope_theta": 1e4, "tie_word_embeddings": True, "bd_size": 8,
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (640, c), "model.norm.weight": (c,)}
+    shapes |= {f"{layer}{norm}_layernorm.weight": (c,) for norm in ("input", "post_attention")}
+    parts = ("self_attn.q", "self_attn.k", "self_attn.v", "self_attn.o", "mlp.gate", "mlp.up", "mlp.down")
+    shapes |= {f"{layer}{part}_proj.weight": (c, c) for part in parts}
+    shapes |= {f"{layer}self_attn.{part}_proj.bias": (c,) for part in "qkv"}
+    generator, header, data = np.random.default_rng(1), {}, b""
+    for name, shape in shapes.items():
+        values = generator.standard_normal(shape, dtype=np.float32).tobytes()
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return str(folder)
+
+
+def test_shifted_predictions_in_blocks(tmp_path: Path) -> None:
+    model = DlmrsLM(shifted_blocks(tmp_path), threads=2, max_gen_toks=12, sub_block=4, threshold=0.5)
+    assert model.decoding == dlmrs.SubBlockDiffusion(sub_block=4, threshold=0.5)
+    assert (model.likelihood.method, model.llm.block_length) == ("left_to_right", 8)
+    [text] = model.generate_until(requests("generate_until", ("Mia has 63 beads.", {"until": []})))
+    prompt = model.llm.encode("Mia has 63 beads.")
+    [output] = model.llm.generate(prompt, dlmrs.SamplingParams(max_tokens=12, seed=0), decoding=model.decoding)
+    assert text == output.text
+    # What greedy decoding from left to right gives is what the likelihood finds greedy.
+    one_by_one = dlmrs.SubBlockDiffusion(sub_block=1)
+    [output] = model.llm.generate(prompt, dlmrs.SamplingParams(max_tokens=12, ignore_eos=True), decoding=one_by_one)
+    [score] = Likelihood(model.llm).score([(prompt, output.token_ids)])
+    assert score.is_greedy and score.log_probability < 0
+    for wrong, message in [("steps=4", "decodes by SubBlockDiffusion; use block_length"), ("sub_block=3", "sub_block: is 3")]:
+        with pytest.raises(dlmrs.InputError, match=message):
+            bad = DlmrsLM.create_from_arg_string(f"model={tmp_path},{wrong}")
+            bad.generate_until(requests("generate_until", ("a", {"until": []})))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""SamplingParams, BlockDiffusion and Canvas: checked when they are made, frozen, keyword only."""
+"""SamplingParams and the methods of decoding: checked when they are made, frozen, keyword only."""
 
 import dataclasses
 import math
@@ -13,6 +13,7 @@ CLASSES = [
     dlmrs.SamplingParams,
     dlmrs.BlockDiffusion,
     dlmrs.Canvas,
+    dlmrs.SubBlockDiffusion,
     dlmrs.SuffixDropout,
     dlmrs.WindowTail,
     dlmrs.Spotlight,
@@ -90,6 +91,13 @@ def test_bad_sampling_params(field: str, value: Any, message: str) -> None:
         (dlmrs.BlockDiffusion, "strategy", None, "strategy: is None"),
         (dlmrs.BlockDiffusion, "threshold", math.nan, "threshold: is NaN"),
         (dlmrs.BlockDiffusion, "entropy_bound", -1, "entropy_bound: is -1"),
+        (dlmrs.SubBlockDiffusion, "block_length", 0, "block_length: is 0; at least 1"),
+        (dlmrs.SubBlockDiffusion, "sub_block", 0, "sub_block: is 0; at least 1"),
+        (dlmrs.SubBlockDiffusion, "sub_block", 4.5, r"sub_block: is 4.5 \(float\)"),
+        (dlmrs.SubBlockDiffusion, "threshold", 1.01, "threshold: is 1.01; a number from 0 .* to 1"),
+        (dlmrs.SubBlockDiffusion, "threshold", -0.5, "threshold: is -0.5; a number from 0"),
+        (dlmrs.SubBlockDiffusion, "threshold", math.nan, "threshold: is NaN; a number from 0"),
+        (dlmrs.SubBlockDiffusion, "sub_block_cache", "yes", "sub_block_cache: is 'yes' .* True or False"),
         (dlmrs.Canvas, "strategy", "margin", "strategy: 'margin' is unknown for a canvas"),
         (dlmrs.Canvas, "cfg_scale", -1, "cfg_scale: is -1"),
         (dlmrs.Canvas, "cfg_scale", None, "cfg_scale: is None"),
@@ -126,6 +134,23 @@ def test_bad_sampling_params(field: str, value: Any, message: str) -> None:
 def test_bad_decoding(cls: Any, field: str, value: Any, message: str) -> None:
     with pytest.raises(dlmrs.InputError, match=message):
         cls(**{field: value})
+
+
+def test_bad_sub_blocks(load: Any, sdar: dlmrs.LLM) -> None:
+    with pytest.raises(dlmrs.InputError, match="sub_block: is 8, which does not divide the block length 12"):
+        dlmrs.SubBlockDiffusion(block_length=12, sub_block=8)
+    fast = load("fast_dllm_v2")
+    for settings, message in [
+        ({"sub_block": 3}, "sub_block: is 3, which does not divide the block length 8"),
+        ({"sub_block": 1, "threshold": 0.5}, "threshold: has no effect with sub-blocks of one slot"),
+        ({"sub_block_cache": True}, "sub_block_cache: has an effect only where"),
+    ]:
+        with pytest.raises(dlmrs.InputError, match=message):
+            fast.generate([1, 2], decoding=dlmrs.SubBlockDiffusion(**settings))
+    with pytest.raises(dlmrs.InputError, match="decoding: is BlockDiffusion, .* shifted by one; use SubBlockDiffusion"):
+        fast.generate([1, 2], decoding=dlmrs.BlockDiffusion())
+    with pytest.raises(dlmrs.InputError, match="decoding: is SubBlockDiffusion, .* not shifted; use BlockDiffusion"):
+        sdar.generate("a", decoding=dlmrs.SubBlockDiffusion())
 
 
 def test_bad_suffix_dropout() -> None:

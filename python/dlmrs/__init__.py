@@ -9,8 +9,9 @@
         print(event)
 
 How a request is decoded is one dataclass a method: :class:`BlockDiffusion` for block-causal models (SDAR),
-:class:`Canvas` for bidirectional ones (LLaDA, Dream), with or without caches and suffix policies
-(:class:`SuffixDropout`, :class:`WindowTail`, :class:`Spotlight`). :class:`Lookahead`, :class:`SimSD` and :class:`S2D2`
+:class:`SubBlockDiffusion` for those whose predictions are shifted by one (Fast-dLLM v2), :class:`Canvas` for
+bidirectional ones (LLaDA, Dream), with or without caches and suffix policies (:class:`SuffixDropout`,
+:class:`WindowTail`, :class:`Spotlight`). :class:`Lookahead`, :class:`SimSD` and :class:`S2D2`
 speculate on block-causal models. Every exception is a :class:`dlmrs.Error`.
 """
 
@@ -28,6 +29,7 @@ from dlmrs.decoding import (
     ScoreThreshold,
     SimSD,
     Spotlight,
+    SubBlockDiffusion,
     SuffixDropout,
     SuffixPolicy,
     WindowTail,
@@ -83,6 +85,7 @@ __all__ = [
     "Spotlight",
     "Stats",
     "Stream",
+    "SubBlockDiffusion",
     "SuffixDropout",
     "SuffixPolicy",
     "TemplateError",

@@ -399,5 +399,34 @@ class S2D2:
         check_decoding(self)
 
 
-Decoding: TypeAlias = BlockDiffusion | Canvas | Lookahead | SimSD | S2D2
+@dataclass(frozen=True, kw_only=True)
+class SubBlockDiffusion:
+    """Block diffusion for block-causal models whose predictions are shifted by one (Fast-dLLM v2): the last row of a finished
+    block gives the first token of the next one, and a block is filled sub-block by sub-block.
+
+    Grade of exactness: **identical** without ``sub_block_cache``: finished blocks are cached exactly; **approximate** with it.
+    The last block is computed whole and the output is cut to ``max_tokens``.
+
+    Settings that would have no effect together are refused when a request is made.
+
+    Attributes:
+        block_length: Slots of a block. None: the checkpoint's. Another than the weights were trained for warns.
+        sub_block: Slots that are decided before those on their right are; divides the block length. None: 8, or the
+            largest smaller number that divides it.
+        threshold: Reveal above this probability (>), and always the most probable; 0 reveals all, 1 one a pass. None: the
+            family's own, 0.9.
+        sub_block_cache: After the whole block has run, passes feed the sub-block alone, as soon as its first slot is
+            decided; the rest of the block is as it was (the authors' ``use_block_cache``).
+    """
+
+    block_length: int | None = None
+    sub_block: int | None = None
+    threshold: float | None = None
+    sub_block_cache: bool = False
+
+    def __post_init__(self) -> None:
+        check_decoding(self)
+
+
+Decoding: TypeAlias = BlockDiffusion | Canvas | Lookahead | SimSD | S2D2 | SubBlockDiffusion
 """Any method of decoding."""

@@ -45,9 +45,6 @@ _ROWS = 512
 _READS = 256
 """Rows of a forward that are read; each is a row of logits of the size of the vocabulary."""
 
-_SHIFTED = "Dream"
-"""The family whose prediction for slot i stands in row i - 1."""
-
 
 @dataclass(frozen=True)
 class Score:
@@ -65,7 +62,8 @@ class Score:
 
 @dataclass(frozen=True)
 class _State:
-    """A block at one moment (or a whole canvas, which is one block): the rows that are read, the tokens wanted there."""
+    """A block at one moment (or a whole canvas, which is one block): the rows that are read, -1 the one before it, and the
+    tokens wanted there."""
 
     start: int
     tokens: list[int]
@@ -112,7 +110,7 @@ class Likelihood:
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InputError(f"{name}: is {value!r}; a whole number of at least {least} is needed")
         self._llm = llm
-        self._block = llm.block_length if llm.family == "SDAR" else None
+        self._block = llm.block_length if llm.attention == "block-causal" else None
         self._random = method == "monte_carlo" or (method == "auto" and self._block is None)
         self._mc_num = mc_num
         self._mc_seed = mc_seed
@@ -182,7 +180,7 @@ class Likelihood:
             )
         block = self._block or len(tokens)
         mask = self._llm.mask_token_id
-        shift = 1 if self._llm.family == _SHIFTED else 0
+        shift = int(self._llm.shift)
         random = np.random.default_rng([self._mc_seed, *tokens[:first]])
         for start in range(first - first % block, len(tokens), block):
             filled = tokens[start : start + block]
@@ -193,7 +191,8 @@ class Likelihood:
                 for slot in masked:
                     state[slots[slot]] = mask
                 scored = [slots[slot] for slot in (masked if self._random else masked[:1])]
-                rows = [max(slot - shift, 0) for slot in scored]
+                # A block's first slot has its prediction in the last row before the block, which a state sees as it is.
+                rows = [max(slot - shift, -1 if start else 0) for slot in scored]
                 yield _State(start, state, rows, [filled[slot] for slot in scored], weight)
 
     def _maskings(self, slots: int, random: np.random.Generator) -> list[tuple[tuple[int, ...], float]]:
@@ -222,7 +221,7 @@ class Likelihood:
                 here, end = len(tokens), len(tokens) + len(state.tokens)
                 sees[here:end, base : base + state.start] = True
                 sees[here:end, here:end] = True
-                rows += [here + row for row in state.rows]
+                rows += [here + row if row >= 0 else base + state.start + row for row in state.rows]
                 tokens += state.tokens
                 positions += range(state.start, state.start + len(state.tokens))
         return self._llm.forward(tokens, positions=positions, mask=sees, rows=rows)

@@ -2,7 +2,7 @@
 
 use dlmrs::decode::{Acceptance, Amount, DreamAlg, Fallback, Refresh, Remasking, Strategy, Variant, VerifyLayout, estimator};
 use dlmrs::speculate::route::{Policy, Score};
-use dlmrs::{BlockDiffusion, Canvas, Decoding, Lookahead, S2D2, SimSD};
+use dlmrs::{BlockDiffusion, Canvas, Decoding, Lookahead, S2D2, SimSD, SubBlockDiffusion};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -20,19 +20,21 @@ pub(crate) fn read(decoding: Option<&Bound<'_, PyAny>>) -> Result<Option<Decodin
                 return read(decoding);
             }
         }
-        Err(value::refuse("decoding", decoding, "a BlockDiffusion, a Canvas, a Lookahead, a SimSD, an S2D2 or None").into())
+        Err(value::refuse("decoding", decoding, "a BlockDiffusion, a Canvas, a Lookahead, a SimSD, an S2D2, a SubBlockDiffusion or None")
+            .into())
     })
 }
 
 type Read = fn(&Bound<'_, PyAny>) -> Result<Decoding>;
 
 /// The methods of `dlmrs.decoding`.
-static METHODS: [(Class, Read); 5] = [
+static METHODS: [(Class, Read); 6] = [
     (Class::new("BlockDiffusion"), |object| Ok(Decoding::Block(block_diffusion(object)?))),
     (Class::new("Canvas"), |object| Ok(Decoding::Canvas(canvas(object)?))),
     (Class::new("Lookahead"), |object| Ok(Decoding::Lookahead(lookahead(object)?))),
     (Class::new("SimSD"), |object| Ok(Decoding::SimSD(simsd(object)?))),
     (Class::new("S2D2"), |object| Ok(Decoding::S2D2(s2d2(object)?))),
+    (Class::new("SubBlockDiffusion"), |object| Ok(Decoding::SubBlock(sub_block(object)?))),
 ];
 
 /// The policies of `S2D2`.
@@ -148,6 +150,16 @@ fn s2d2(decoding: &Bound<'_, PyAny>) -> Result<S2D2> {
         variant: fields.read(intern!(py, "variant"), value::text)?.parse::<Variant>()?,
         ar_cache: fields.read(intern!(py, "ar_cache"), value::flag)?,
         policy: fields.read(intern!(py, "policy"), policy)?,
+    })
+}
+
+fn sub_block(decoding: &Bound<'_, PyAny>) -> Result<SubBlockDiffusion> {
+    let (py, fields) = (decoding.py(), Fields(decoding));
+    Ok(SubBlockDiffusion {
+        block_length: fields.optional(intern!(py, "block_length"), value::count)?,
+        sub_block: fields.optional(intern!(py, "sub_block"), value::count)?,
+        threshold: fields.optional(intern!(py, "threshold"), value::number)?,
+        sub_block_cache: fields.read(intern!(py, "sub_block_cache"), value::flag)?,
     })
 }
 

@@ -309,10 +309,22 @@ impl Llm {
         Ok(self.open()?.draft_name().map(str::to_owned))
     }
 
-    /// The family: "SDAR", "LLaDA" or "Dream".
+    /// The family, such as "SDAR", "LLaDA" or "Dream".
     #[getter]
     fn family(&self) -> Result<&'static str> {
         Ok(self.open()?.config().family.name())
+    }
+
+    /// Who sees whom in the family's own forward: "block-causal" or "bidirectional".
+    #[getter]
+    fn attention(&self) -> Result<&'static str> {
+        Ok(self.open()?.config().attention.name())
+    }
+
+    /// Whether the prediction for slot i stands in row i - 1 of `forward` (slot 0's in row 0).
+    #[getter]
+    fn shift(&self) -> Result<bool> {
+        Ok(self.open()?.config().shift)
     }
 
     /// V, the columns of `forward`.

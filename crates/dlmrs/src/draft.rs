@@ -37,6 +37,10 @@ impl Draft {
             let message = format!("needs a block-causal target, and {} is bidirectional; leave it out", target.name());
             return Err(Error::input("draft", message));
         }
+        if target.config().shift {
+            let message = format!("needs a target whose predictions are not shifted, and those of {} are; leave it out", target.name());
+            return Err(Error::input("draft", message));
+        }
         let DraftSource::Model { name, options } = source else { return Ok(Self::Itself) };
         let draft = Llm::read(name, options, overrides, progress)?;
         check(target, &draft)?;

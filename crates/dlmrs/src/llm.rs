@@ -135,7 +135,7 @@ impl Llm {
 
     /// The way of decoding that the model is made for.
     pub fn own_decoding(&self) -> Decoding {
-        Decoding::own(self.config().attention)
+        Decoding::own(self.config().attention, self.config().shift)
     }
 
     /// What the settings of a method have to know of it.
@@ -143,6 +143,7 @@ impl Llm {
         Subject {
             name: self.name(),
             attention: self.config().attention,
+            shift: self.config().shift,
             dream: self.is_dream(),
             eos_token_id: self.eos_token_id(),
             block_length: self.facts.block_length,

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from typing_extensions import Self
 
 from dlmrs._dlmrs import LLM, inspect
-from dlmrs.decoding import BlockDiffusion, Canvas, Decoding
+from dlmrs.decoding import BlockDiffusion, Canvas, Decoding, SubBlockDiffusion
 from dlmrs.errors import InputError, TemplateError
 from dlmrs.likelihood import Likelihood
 from dlmrs.lm_eval.generation import sampling_params
@@ -60,8 +60,9 @@ class DlmrsLM(TemplateLM):
         max_batch_size: An upper limit for ``auto``.
         seed: For requests that sample and name no seed. The n-th repeat of a request adds n - 1 to it.
         loglikelihood, mc_num, mc_seed: ``method``, ``mc_num`` and ``mc_seed`` of :class:`dlmrs.likelihood.Likelihood`.
-        decoding: The other settings of :class:`dlmrs.BlockDiffusion` for a block-causal model, of
-            :class:`dlmrs.Canvas` for a bidirectional one: ``steps``, ``threshold``, ``strategy`` and so on.
+        decoding: The other settings of :class:`dlmrs.BlockDiffusion` for a block-causal model (of
+            :class:`dlmrs.SubBlockDiffusion` where predictions are shifted), of :class:`dlmrs.Canvas` for a bidirectional
+            one: ``steps``, ``threshold``, ``strategy`` and so on.
     """
 
     def __init__(
@@ -85,8 +86,10 @@ class DlmrsLM(TemplateLM):
     ) -> None:
         super().__init__()
         self.batch_size = _batch_size(batch_size, max_batch_size)
-        blocks = inspect(model, mask_token_id=mask_token_id)["family"] == "SDAR"
-        self.decoding = _decoding(BlockDiffusion if blocks else Canvas, {"block_length": block_length, **decoding})
+        report = inspect(model, mask_token_id=mask_token_id)
+        blocks = report["attention"] == "block-causal"
+        of_blocks = SubBlockDiffusion if report["shift"] else BlockDiffusion
+        self.decoding = _decoding(of_blocks if blocks else Canvas, {"block_length": block_length, **decoding})
         self.llm = LLM(
             model,
             device=device,
@@ -301,7 +304,7 @@ def _batch_size(given: int | str, limit: int | None) -> int:
     return size
 
 
-def _decoding(method: type[BlockDiffusion] | type[Canvas], settings: Mapping[str, Any]) -> Decoding:
+def _decoding(method: type[BlockDiffusion | SubBlockDiffusion | Canvas], settings: Mapping[str, Any]) -> Decoding:
     """The settings as the family's method, whose names are the only ones allowed."""
     known = [field.name for field in dataclasses.fields(method)]
     for name in settings:

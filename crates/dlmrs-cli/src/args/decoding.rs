@@ -2,9 +2,9 @@
 
 use clap::Args;
 use dlmrs::decode::Strategy;
-use dlmrs::{BlockDiffusion, Canvas, Decoding, Llm};
+use dlmrs::{BlockDiffusion, Canvas, Decoding, Llm, SubBlockDiffusion};
 
-use super::{AccelerationArgs, SpeculationArgs};
+use super::{AccelerationArgs, SpeculationArgs, SubBlockArgs};
 use crate::failure::Failure;
 
 /// The methods' own settings. None is the method's own default.
@@ -21,12 +21,14 @@ pub(crate) struct DecodingArgs {
     /// entropy_bounded, margin. Canvas: low_confidence (default), random
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
-    /// Decide all slots that are at least this sure, fewer passes for a lower value [default: 0.85 for block diffusion (0.95 for LLaDA2), off for a canvas]
+    /// Decide all slots that are at least this sure, fewer passes for a lower value [default: 0.85 for block diffusion (0.95 for LLaDA2), 0.9 for sub-block diffusion, off for a canvas]
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     threshold: Option<f32>,
     /// Block diffusion with --strategy entropy_bounded: how much doubt a step may take on, in nats [default: 0.35]
     #[arg(long, value_name = "NATS", allow_negative_numbers = true)]
     entropy_bound: Option<f32>,
+    #[command(flatten)]
+    sub_blocks: SubBlockArgs,
     #[command(flatten)]
     acceleration: AccelerationArgs,
     /// Canvas: classifier-free guidance; above 0 every step costs two passes [default: 0, off]
@@ -59,25 +61,18 @@ impl DecodingArgs {
                 self.speculation.refuse_on_canvas(llm.name())?;
                 self.canvas(own, llm)
             }
+            Decoding::SubBlock(own) => self.sub_block(own, llm.name()),
             _ => self.speculation.decoding(self.block(BlockDiffusion::default(), llm.name())?),
         }
     }
 
     fn block(&self, own: BlockDiffusion, model: &str) -> Result<BlockDiffusion, Failure> {
-        let canvas_only = [
-            ("--cfg-scale", self.cfg_scale.is_some()),
-            ("--alg", self.alg.is_some()),
-            ("--eps", self.eps.is_some()),
-            ("--alg-temp", self.alg_temp.is_some()),
-            ("--logits-eos-inf", self.logits_eos_inf),
-            ("--confidence-eos-eot-inf", self.confidence_eos_eot_inf),
-        ];
+        self.refuse_sub_blocks(model, "block diffusion")?;
         if let Some(option) = self.acceleration.cache_option() {
             let way_out = "which caches finished blocks exactly; leave it out";
             return said(format!("{option} is for bidirectional models (LLaDA, Dream), but {model} decodes by block diffusion, {way_out}"));
         }
-        let given = canvas_only.iter().find(|(_, given)| *given).map(|(option, _)| *option);
-        if let Some(option) = given.or_else(|| self.acceleration.option()) {
+        if let Some(option) = self.canvas_option() {
             return said(format!("{option} belongs to canvas diffusion, but {model} decodes by block diffusion; leave it out"));
         }
         let strategy: Strategy = self.strategy.as_deref().map(str::parse).transpose()?.unwrap_or(own.strategy);
@@ -96,7 +91,40 @@ impl DecodingArgs {
         })
     }
 
+    /// The first option that only a canvas has.
+    fn canvas_option(&self) -> Option<&'static str> {
+        let given = [
+            ("--cfg-scale", self.cfg_scale.is_some()),
+            ("--alg", self.alg.is_some()),
+            ("--eps", self.eps.is_some()),
+            ("--alg-temp", self.alg_temp.is_some()),
+            ("--logits-eos-inf", self.logits_eos_inf),
+            ("--confidence-eos-eot-inf", self.confidence_eos_eot_inf),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(option, _)| option).or_else(|| self.acceleration.option())
+    }
+
+    fn refuse_sub_blocks(&self, model: &str, method: &str) -> Result<(), Failure> {
+        match self.sub_blocks.option() {
+            Some(option) => said(format!("{option} belongs to sub-block diffusion, but {model} decodes by {method}; leave it out")),
+            None => Ok(()),
+        }
+    }
+
+    fn sub_block(&self, own: SubBlockDiffusion, model: &str) -> Result<Decoding, Failure> {
+        let block_only =
+            [("--steps", self.steps.is_some()), ("--strategy", self.strategy.is_some()), ("--entropy-bound", self.entropy_bound.is_some())];
+        let given = block_only.into_iter().find(|(_, given)| *given).map(|(option, _)| option);
+        if let Some(option) = given.or_else(|| self.canvas_option()).or_else(|| self.speculation.option()) {
+            return said(format!("{option} has no meaning for sub-block diffusion, by which {model} decodes; leave it out"));
+        }
+        let own =
+            SubBlockDiffusion { block_length: self.block_length.or(own.block_length), threshold: self.threshold.or(own.threshold), ..own };
+        Ok(Decoding::SubBlock(self.sub_blocks.settings(own)))
+    }
+
     fn canvas(&self, own: Canvas, llm: &Llm) -> Result<Decoding, Failure> {
+        self.refuse_sub_blocks(llm.name(), "canvas diffusion")?;
         if self.entropy_bound.is_some() {
             let model = llm.name();
             return said(format!("--entropy-bound belongs to block diffusion, but {model} decodes by canvas diffusion; leave it out"));

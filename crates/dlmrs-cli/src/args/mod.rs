@@ -12,6 +12,7 @@ mod framing;
 mod model;
 mod sampling;
 mod speculation;
+mod sub_blocks;
 mod template;
 
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ pub(crate) use framing::FramingArgs;
 pub(crate) use model::{LoadArgs, OverrideArgs};
 pub(crate) use sampling::SamplingArgs;
 pub(crate) use speculation::SpeculationArgs;
+use sub_blocks::SubBlockArgs;
 pub(crate) use template::TemplateArgs;
 
 const EXAMPLES: &str = "\

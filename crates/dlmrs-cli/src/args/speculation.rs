@@ -90,8 +90,8 @@ fn amount(text: &str) -> Result<Amount, String> {
 const SCORE: [&str; 4] = ["--estimator", "--estimator-value", "--penalty", "--dynamic-score"];
 
 impl SpeculationArgs {
-    /// The options that were typed and are not `allowed`.
-    fn refuse(&self, allowed: &[&str], because: &str) -> Result<(), Failure> {
+    /// The first option that was typed and is not `allowed`.
+    fn other_than(&self, allowed: &[&str]) -> Option<&'static str> {
         let given = [
             ("--method", self.method.is_some()),
             ("--blocks", self.blocks.is_some()),
@@ -116,10 +116,20 @@ impl SpeculationArgs {
             ("--penalty", self.penalty.is_some()),
             ("--dynamic-score", self.dynamic_score),
         ];
-        match given.iter().find(|(option, given)| *given && !allowed.contains(option)) {
-            Some((option, _)) => Err(Failure::Said(format!("{option} {because}"))),
+        given.into_iter().find(|(option, given)| *given && !allowed.contains(option)).map(|(option, _)| option)
+    }
+
+    /// Refuses options that were typed and are not `allowed`.
+    fn refuse(&self, allowed: &[&str], because: &str) -> Result<(), Failure> {
+        match self.other_than(allowed) {
+            Some(option) => Err(Failure::Said(format!("{option} {because}"))),
             None => Ok(()),
         }
+    }
+
+    /// The first option that was given.
+    pub(super) fn option(&self) -> Option<&'static str> {
+        self.other_than(&[])
     }
 
     /// Speculation is for block diffusion.

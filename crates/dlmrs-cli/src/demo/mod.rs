@@ -58,6 +58,7 @@ pub(crate) fn run(args: &DemoArgs, console: &mut Console<'_>, interrupt: &dyn Fn
 fn settings(llm: &Arc<Llm>) -> Decoding {
     match llm.own_decoding() {
         Decoding::Block(_) | Decoding::Lookahead(_) | Decoding::SimSD(_) | Decoding::S2D2(_) => Decoding::Block(BlockDiffusion::default()),
+        own @ Decoding::SubBlock(_) => own,
         Decoding::Canvas(_) => Decoding::Canvas(Canvas { block_length: Some(8), threshold: Some(0.9), ..Canvas::default() }),
     }
 }
@@ -67,6 +68,10 @@ fn introduction(llm: &Llm, decoding: &Decoding, animated: bool) -> String {
         Decoding::Block(_) | Decoding::Lookahead(_) | Decoding::SimSD(_) | Decoding::S2D2(_) => {
             let length = llm.facts().block_length.unwrap_or(1);
             format!("block diffusion, blocks of {length} from left to right; finished blocks are cached, exactly")
+        }
+        Decoding::SubBlock(_) => {
+            let length = llm.facts().block_length.unwrap_or(1);
+            format!("block diffusion in sub-blocks, blocks of {length} from left to right; finished blocks are cached, exactly")
         }
         Decoding::Canvas(canvas) => {
             let length = canvas.block_length.unwrap_or(MAX_TOKENS);

@@ -2,7 +2,7 @@
 
 use dlmrs::decode::{Amount, DreamAlg, Remasking, Strategy};
 use dlmrs::speculate::route::Policy;
-use dlmrs::{BlockDiffusion, Canvas, Decoding, S2D2, SamplingParams, SimSD};
+use dlmrs::{BlockDiffusion, Canvas, Decoding, S2D2, SamplingParams, SimSD, SubBlockDiffusion};
 use serde_json::{Map, Value, json};
 
 /// What is drawn and when it ends.
@@ -40,6 +40,7 @@ pub(super) fn decoding(decoding: &Decoding) -> Value {
         }
         Decoding::SimSD(simsd) => with(rule(&simsd.block), of_simsd(simsd)),
         Decoding::S2D2(s2d2) => of_s2d2(s2d2),
+        Decoding::SubBlock(sub_block) => of_sub_block(sub_block),
     };
     settings.insert("method".into(), decoding.name().into());
     settings.into()
@@ -126,6 +127,16 @@ fn of_s2d2(s2d2: &S2D2) -> Map<String, Value> {
     with(settings, of_score)
 }
 
+fn of_sub_block(sub_block: &SubBlockDiffusion) -> Map<String, Value> {
+    let settings = [
+        ("block_length", json!(sub_block.block_length)),
+        ("sub_block", json!(sub_block.sub_block)),
+        ("threshold", json!(sub_block.threshold.map(number))),
+        ("sub_block_cache", json!(sub_block.sub_block_cache)),
+    ];
+    with(Map::new(), settings)
+}
+
 /// As it was typed, not as the f64 that lies nearest to the f32.
 fn number(value: f32) -> Value {
     match value.to_string().parse::<f64>() {
@@ -175,6 +186,14 @@ mod tests {
         for typed in ["origin", "maskgit_plus", "topk_margin", "entropy"] {
             assert_eq!(typed.parse().map(alg).ok(), Some(typed));
         }
+    }
+
+    #[test]
+    fn sub_blocks_by_their_names() {
+        let settings = SubBlockDiffusion { sub_block: Some(4), threshold: Some(0.9), ..SubBlockDiffusion::default() };
+        let wanted =
+            json!({"method": "SubBlockDiffusion", "block_length": null, "sub_block": 4, "threshold": 0.9, "sub_block_cache": false});
+        assert_eq!(decoding(&Decoding::SubBlock(settings)), wanted);
     }
 
     #[test]

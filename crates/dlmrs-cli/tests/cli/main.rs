@@ -17,6 +17,7 @@ mod no_home;
 mod pty;
 mod reference;
 mod stop;
+mod sub_blocks;
 mod template;
 #[cfg(unix)]
 mod terminal;

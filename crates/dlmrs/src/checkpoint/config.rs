@@ -38,7 +38,7 @@ pub struct ModelConfig {
     pub rms_eps: f64,
     /// Rotary positions.
     pub rope: Rope,
-    /// Whether q, k and v (not o) have biases: Dream.
+    /// Whether q, k and v (not o) have biases: Dream, Fast-dLLM v2.
     pub qkv_bias: bool,
     /// Whether q and k go through an RMSNorm of each head: SDAR.
     pub qk_norm: bool,
@@ -46,7 +46,7 @@ pub struct ModelConfig {
     pub tied: bool,
     /// The longest sequence.
     pub max_positions: usize,
-    /// Dream: the prediction for slot i is read at row i - 1.
+    /// Dream, RND1, Fast-dLLM v2: the prediction for slot i is read at row i - 1.
     pub shift: bool,
     /// Who sees whom in the family's own forward.
     pub attention: NativeAttention,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::json::{Object, shown};
 use super::names::Names;
-use super::{ModelConfig, dream, gguf, llada, llada_moe, llada2, rnd1, sdar, sdar_moe};
+use super::{ModelConfig, dream, fast_dllm_v2, gguf, llada, llada_moe, llada2, rnd1, sdar, sdar_moe};
 use crate::sample::{Confidence, FilterOrder};
 use crate::{Error, Result};
 
@@ -26,6 +26,8 @@ pub enum Family {
     Rnd1,
     /// LLaDA2.0 and 2.1: block-causal, a mixture of experts.
     Llada2,
+    /// Fast-dLLM v2: block-causal, Qwen2.5 bodies, predictions shifted by one.
+    FastDllmV2,
 }
 
 /// What is particular to a family. Each stands in the family's own file, and nowhere else is a family told from another.
@@ -59,7 +61,6 @@ pub(crate) struct Profile {
 /// a plain autoregressive model, which is why `model_type` decides nothing here.
 const OTHERS: &[(&str, &str)] = &[
     ("ILLaDAForCausalLM", "an iLLaDA model"),
-    ("Fast_dLLM_QwenForCausalLM", "a Fast-dLLM v2 model"),
     ("WeDLMForCausalLM", "a WeDLM model"),
     ("DFlashDraftModel", "a DFlash draft head, which is no model of its own"),
     ("EfficientDLM", "an Efficient-DLM model"),
@@ -76,7 +77,8 @@ const OTHERS: &[(&str, &str)] = &[
 ];
 
 impl Family {
-    const ALL: [Self; 7] = [Self::Sdar, Self::SdarMoe, Self::Llada, Self::LladaMoe, Self::Llada2, Self::Dream, Self::Rnd1];
+    const ALL: [Self; 8] =
+        [Self::Sdar, Self::SdarMoe, Self::Llada, Self::LladaMoe, Self::Llada2, Self::Dream, Self::Rnd1, Self::FastDllmV2];
 
     /// What is particular to it.
     pub(crate) fn profile(self) -> &'static Profile {
@@ -88,6 +90,7 @@ impl Family {
             Self::LladaMoe => &llada_moe::PROFILE,
             Self::Rnd1 => &rnd1::PROFILE,
             Self::Llada2 => &llada2::PROFILE,
+            Self::FastDllmV2 => &fast_dllm_v2::PROFILE,
         }
     }
 

@@ -137,6 +137,7 @@ pub fn inspect(folder: &Folder, overrides: &Overrides, tokenizer_mask_id: Option
     let methods = Offer::of(&Subject {
         name: &folder.name(),
         attention: config.attention,
+        shift: config.shift,
         dream: profile.entropy_schedule,
         eos_token_id: config.eos_token_ids.first().copied().or(tokenizer_eos),
         block_length,

@@ -13,6 +13,7 @@ pub mod defaults;
 mod dream;
 pub mod experts;
 pub mod family;
+mod fast_dllm_v2;
 pub mod folder;
 mod footprint;
 mod gguf;

@@ -68,7 +68,7 @@ fn refuse(object: &Object, body: &Body) -> Result<()> {
     object.only("use_mrope", &false.into())?;
     object.only("attention_layer_norm", &false.into())?;
     if !body.qkv_bias {
-        // It would put a bias on o too. Dream's biases are not a matter of this key.
+        // It would put a bias on o too. The biases of Qwen2 bodies are not a matter of this key.
         object.only("attention_bias", &false.into())?;
     }
     if let Some(Value::Array(kinds)) = object.get("layer_types")

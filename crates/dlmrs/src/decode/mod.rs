@@ -11,6 +11,7 @@ pub mod reveal;
 pub(crate) mod rule;
 pub(crate) mod rules;
 pub mod schedule;
+mod sub_block;
 pub mod suffix;
 mod wish;
 
@@ -20,9 +21,10 @@ pub use counts::{Counts, PassKind, Tally};
 pub(crate) use grid::Grid;
 pub(crate) use method::temperature;
 pub use method::{Acceptance, Amount, Fallback, Grade, Lookahead, Offer, S2D2, SimSD, Variant, VerifyLayout, estimator};
-pub use method::{BlockDiffusion, Canvas, Decoding, DreamAlg, Remasking, Strategy, Subject, Task};
+pub use method::{BlockDiffusion, Canvas, Decoding, DreamAlg, Remasking, Strategy, SubBlockDiffusion, Subject, Task};
 pub use method::{CacheMode, DropoutKind, EarlyStop, Refresh, Spotlight, Suffix, SuffixDropout, WindowTail, preset, presets};
 pub use rule::RevealRule;
+pub use sub_block::SubBlockDecoder;
 pub use wish::{Answer, FullRows, Role, Scan, Took, Wish};
 
 use crate::error::Result;

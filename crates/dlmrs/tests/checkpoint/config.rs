@@ -26,6 +26,11 @@ fn families() {
     assert_eq!((dream.family, dream.attention, dream.shift), (Family::Dream, NativeAttention::Bidirectional, true));
     assert!(dream.qkv_bias && !dream.qk_norm && !dream.rope.full_precision);
     assert_eq!(dream.head_dim, 12);
+
+    let fast = Copy::config_only("fast_dllm_v2").read().unwrap();
+    assert_eq!((fast.family, fast.attention, fast.shift), (Family::FastDllmV2, NativeAttention::BlockCausal, true));
+    assert!(fast.qkv_bias && !fast.qk_norm && !fast.tied && fast.rope.theta == 1e6);
+    assert_eq!((fast.head_dim, fast.block_length, fast.mask_token_id), (12, Some(8), None));
 }
 
 #[test]
@@ -62,6 +67,7 @@ fn required_keys_are_named() {
     for (family, keys) in [
         ("sdar", &["hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "intermediate_size", "rms_norm_eps"][..]),
         ("dream", &["max_position_embeddings", "rope_theta", "hidden_size"][..]),
+        ("fast_dllm_v2", &["max_position_embeddings", "rope_theta", "vocab_size", "intermediate_size"][..]),
         ("llada", &["d_model", "n_layers", "n_heads", "vocab_size", "rms_norm_eps", "max_sequence_length", "rope_theta", "rope"][..]),
         ("llada", &["mlp_hidden_size", "block_type", "layer_norm_type", "activation_type"][..]),
     ] {
@@ -83,6 +89,7 @@ fn sizes_out_of_range() {
         ("sdar", "intermediate_size"),
         ("sdar", "max_position_embeddings"),
         ("sdar", "block_size"),
+        ("fast_dllm_v2", "bd_size"),
         ("llada", "n_heads"),
         ("llada", "d_model"),
         ("llada", "n_layers"),
@@ -135,6 +142,8 @@ fn what_is_not_implemented_is_refused_by_name_and_value() {
         ("sdar", "attention_layer_norm", json!(true)),
         ("sdar", "quantization_config", json!({"bits": 4})),
         ("dream", "hidden_act", json!("relu")),
+        ("fast_dllm_v2", "hidden_act", json!("gelu")),
+        ("fast_dllm_v2", "use_sliding_window", json!(true)),
         ("dream", "use_mrope", json!(true)),
         ("dream", "use_sliding_window", json!("yes")),
         ("llada", "block_type", json!("sequential")),
@@ -263,7 +272,7 @@ fn odd_values_never_panic() {
         json!(true),
         json!(false),
     ];
-    for family in ["sdar", "llada", "dream"] {
+    for family in ["sdar", "llada", "dream", "fast_dllm_v2"] {
         let copy = Copy::config_only(family);
         let mut keys: Vec<String> = copy.config.as_object().unwrap().keys().cloned().collect();
         keys.extend(["rope_scaling", "rope_parameters", "layer_types", "block_size", "torch_dtype", "mlp_ratio"].map(String::from));

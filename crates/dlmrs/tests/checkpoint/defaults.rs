@@ -120,6 +120,20 @@ fn block_length_order() {
     }
 }
 
+/// A Fast-dLLM v2 config with a vocabulary like the public one's and nothing else that tells.
+#[test]
+fn what_a_bare_fast_dllm_v2_config_means() {
+    let copy = Copy::config_only("fast_dllm_v2").set("vocab_size", json!(151_936)).without("eos_token_id").without("bd_size");
+    let found = settle(&copy, None, None, &Overrides::default()).unwrap();
+    assert_eq!((found.mask_token_id, found.block_length, found.block_length_baked), (151_665, Some(32), true));
+    assert_eq!((found.stop_token_ids, found.block_length_from), (vec![151_645], "the family's default"));
+    let golden = settle(&Copy::config_only("fast_dllm_v2"), None, None, &mask(317)).unwrap();
+    assert_eq!((golden.block_length, golden.block_length_from), (Some(8), "config.json"));
+    assert_eq!(golden.stop_token_ids, [318]);
+    let unknown = settle(&Copy::config_only("fast_dllm_v2"), None, None, &Overrides::default());
+    refused(unknown, &["mask_token_id", "Fast-dLLM v2", "151665", "320", "give mask_token_id"]);
+}
+
 #[test]
 fn block_length_without_a_grid() {
     let llada = Copy::config_only("llada").set("block_size", json!(32));

@@ -41,7 +41,7 @@ fn prefilled(llm: &Llm, prefix: &[u32], block: usize) -> KvCache {
 
 #[test]
 fn every_row_of_a_sequence() {
-    for family in ["sdar", "sdar_tied", "sdar_onelayer", "llada", "dream", "sdar_moe", "llada_moe", "rnd1", "llada2_moe"] {
+    for family in ["sdar", "sdar_tied", "sdar_onelayer", "llada", "dream", "sdar_moe", "llada_moe", "rnd1", "llada2_moe", "fast_dllm_v2"] {
         let logits = recorded(family, "logits.safetensors");
         for backend in BACKENDS {
             let llm = load(family, backend);
@@ -59,7 +59,7 @@ fn every_row_of_a_sequence() {
 /// Prefill in pieces, then block by block through the cache, equals one masked pass.
 #[test]
 fn pieces_through_a_cache_equal_one_pass() {
-    for family in SDAR {
+    for family in SDAR.into_iter().chain(["fast_dllm_v2"]) {
         let logits = recorded(family, "logits.safetensors");
         for backend in BACKENDS {
             let llm = load(family, backend);

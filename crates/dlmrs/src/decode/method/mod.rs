@@ -10,6 +10,7 @@ mod offers;
 mod preset;
 mod s2d2;
 mod simsd;
+mod sub_block;
 mod suffix;
 mod suffix_text;
 mod task;
@@ -24,6 +25,7 @@ pub use offers::{Grade, Offer};
 pub use preset::{preset, presets};
 pub use s2d2::{S2D2, Variant, estimator};
 pub use simsd::{Acceptance, Fallback, SimSD, VerifyLayout};
+pub use sub_block::SubBlockDiffusion;
 pub use suffix::{DropoutKind, Spotlight, Suffix, SuffixDropout, WindowTail};
 pub use task::Task;
 
@@ -44,6 +46,8 @@ pub enum Decoding {
     SimSD(SimSD),
     /// For block-causal models, which verify themselves at block length 1.
     S2D2(S2D2),
+    /// For block-causal models whose predictions are shifted by one.
+    SubBlock(SubBlockDiffusion),
 }
 
 /// What the settings of a method have to know of a model.
@@ -53,6 +57,8 @@ pub struct Subject<'a> {
     pub name: &'a str,
     /// What its weights were trained with.
     pub attention: NativeAttention,
+    /// Whether the prediction for slot i is read at row i - 1.
+    pub shift: bool,
     /// Whether Dream's schedule is its own.
     pub dream: bool,
     /// End of text.
@@ -74,6 +80,11 @@ pub(super) trait Method {
 
     /// The models that it is for.
     fn attention(&self) -> NativeAttention;
+
+    /// Whether these models' predictions are shifted by one; None if it works with either.
+    fn shift(&self) -> Option<bool> {
+        (self.attention() == NativeAttention::BlockCausal).then_some(false)
+    }
 
     /// B, if the user gave one.
     fn block_length(&self) -> Option<usize>;
@@ -98,10 +109,11 @@ pub(super) trait Method {
 
 impl Decoding {
     /// The way of decoding that such models are made for.
-    pub fn own(attention: NativeAttention) -> Self {
-        match attention {
-            NativeAttention::BlockCausal => Self::Block(BlockDiffusion::default()),
-            NativeAttention::Bidirectional => Self::Canvas(Canvas::default()),
+    pub fn own(attention: NativeAttention, shift: bool) -> Self {
+        match (attention, shift) {
+            (NativeAttention::BlockCausal, false) => Self::Block(BlockDiffusion::default()),
+            (NativeAttention::BlockCausal, true) => Self::SubBlock(SubBlockDiffusion::default()),
+            (NativeAttention::Bidirectional, _) => Self::Canvas(Canvas::default()),
         }
     }
 
@@ -112,6 +124,7 @@ impl Decoding {
             Self::Lookahead(method) => method,
             Self::SimSD(method) => method,
             Self::S2D2(method) => method,
+            Self::SubBlock(method) => method,
         }
     }
 
@@ -128,20 +141,8 @@ impl Decoding {
     /// Refuses settings that have no effect, or that this model cannot serve.
     pub fn suits(&self, subject: &Subject<'_>) -> Result<()> {
         let method = self.method();
-        if method.attention() != subject.attention {
-            let kind = match subject.attention {
-                NativeAttention::BlockCausal => "block-causal",
-                NativeAttention::Bidirectional => "bidirectional",
-            };
-            let right = Self::own(subject.attention);
-            let cache = match (self, subject.attention) {
-                (Self::Canvas(canvas), NativeAttention::BlockCausal) if canvas.cache != CacheMode::None => {
-                    ", which caches finished blocks exactly (prefix and dual caches are for bidirectional models: LLaDA, Dream)"
-                }
-                _ => "",
-            };
-            let message = format!("is {}, but {} is {kind}; use {}{cache}", self.name(), subject.name, right.name());
-            return Err(Error::input("decoding", message));
+        if method.attention() != subject.attention || method.shift().is_some_and(|shift| shift != subject.shift) {
+            return Err(Error::input("decoding", self.misfit(subject)));
         }
         method.suits(subject)?;
         match method.block_length() {
@@ -151,6 +152,23 @@ impl Decoding {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Why this is no method for the model, and which one is.
+    fn misfit(&self, subject: &Subject<'_>) -> String {
+        let shift = match (subject.attention, subject.shift, self.method().shift()) {
+            (NativeAttention::BlockCausal, true, _) => ", its predictions shifted by one",
+            (NativeAttention::BlockCausal, false, Some(true)) => ", its predictions not shifted",
+            _ => "",
+        };
+        let cache = match (self, subject.attention) {
+            (Self::Canvas(canvas), NativeAttention::BlockCausal) if canvas.cache != CacheMode::None => {
+                ", which caches finished blocks exactly (prefix and dual caches are for bidirectional models: LLaDA, Dream)"
+            }
+            _ => "",
+        };
+        let (kind, right) = (subject.attention.name(), Self::own(subject.attention, subject.shift));
+        format!("is {}, but {} is {kind}{shift}; use {}{cache}", self.name(), subject.name, right.name())
     }
 
     /// Refuses settings that do not fit a prompt of so many tokens and an answer of so many slots.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{BlockDiffusion, CacheMode, Canvas, Decoding, Lookahead, S2D2, SimSD, Subject, Suffix, SuffixDropout};
+use super::{BlockDiffusion, CacheMode, Canvas, Decoding, Lookahead, S2D2, SimSD, SubBlockDiffusion, Subject, Suffix, SuffixDropout};
 
 /// How a method's tokens relate to those of the model alone, with the same settings and seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -56,6 +56,12 @@ impl Offer {
             Self::new(Decoding::Lookahead(Lookahead::default()), "", Identical),
             Self::new(Decoding::SimSD(SimSD::default()), "", Identical),
             Self::new(Decoding::S2D2(S2D2::default()), "", Approximate),
+            Self::new(Decoding::SubBlock(SubBlockDiffusion::default()), "", Identical),
+            Self::new(
+                Decoding::SubBlock(SubBlockDiffusion { sub_block_cache: true, ..SubBlockDiffusion::default() }),
+                "sub_block_cache=True",
+                Approximate,
+            ),
             canvas(Canvas::default(), "", Identical),
             canvas(Canvas { cache: CacheMode::Prefix, ..Canvas::default() }, "cache=\"prefix\"", Approximate),
             canvas(Canvas { cache: CacheMode::Dual, ..Canvas::default() }, "cache=\"dual\"", Approximate),
