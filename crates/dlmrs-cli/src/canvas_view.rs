@@ -1,7 +1,7 @@
 //! The canvas of one request on a terminal, drawn over itself after each pass.
 //!
-//! Undecided slots are dots, slots of the last pass are reversed (bold where a guess was corrected), other slots that are not final yet are
-//! underlined, and the rest is plain; colours only add to that.
+//! Undecided slots are dots, slots of the last pass are reversed (bold where a guess was corrected, underlined where a token was rewritten),
+//! other slots that are not final yet are underlined, and the rest is plain; colours only add to that.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -27,6 +27,8 @@ enum Look {
     New,
     /// New, in place of a guess.
     Corrected,
+    /// New, in place of a token that was decided before.
+    Edited,
     Open,
     Note,
 }
@@ -42,6 +44,8 @@ impl Look {
             (Self::New, false) => "\x1b[7m",
             (Self::Corrected, true) => "\x1b[1;7;33m",
             (Self::Corrected, false) => "\x1b[1;7m",
+            (Self::Edited, true) => "\x1b[4;7;35m",
+            (Self::Edited, false) => "\x1b[4;7m",
             (Self::Open | Self::Note, _) => "\x1b[2m",
         }
     }
@@ -141,10 +145,11 @@ impl CanvasView {
         Ok(())
     }
 
-    /// What became of guesses in the last pass; nothing where there were none.
+    /// What became of guesses in the last pass, and how many tokens it rewrote; nothing where there were none.
     fn judged(&self) -> String {
         let of = |how| self.slots.iter().flatten().filter(|slot| slot.pass == self.pass && slot.how == how).count();
         match (of(How::Accepted), of(How::Corrected)) {
+            (0, 0) if of(How::Edited) > 0 => format!(", {} rewritten", of(How::Edited)),
             (0, 0) => String::new(),
             (accepted, corrected) => format!(", {accepted} accepted, {corrected} corrected"),
         }
@@ -173,6 +178,7 @@ impl CanvasView {
             None => Look::Open,
             Some(_) if index < self.committed => Look::Final,
             Some(slot) if slot.pass == self.pass && slot.how == How::Corrected => Look::Corrected,
+            Some(slot) if slot.pass == self.pass && slot.how == How::Edited => Look::Edited,
             Some(slot) if slot.pass == self.pass => Look::New,
             Some(_) => Look::Decided,
         }
@@ -284,7 +290,7 @@ mod tests {
     #[test]
     fn looks_differ_without_colour() {
         for colour in [false, true] {
-            let codes = [Look::Final, Look::Decided, Look::New, Look::Corrected, Look::Open].map(|look| look.codes(colour));
+            let codes = [Look::Final, Look::Decided, Look::New, Look::Corrected, Look::Edited, Look::Open].map(|look| look.codes(colour));
             assert_eq!(codes.iter().collect::<std::collections::HashSet<_>>().len(), codes.len());
         }
     }

@@ -28,6 +28,10 @@ pub(super) fn sampling(params: &SamplingParams) -> Value {
 pub(super) fn decoding(decoding: &Decoding) -> Value {
     let mut settings = match decoding {
         Decoding::Block(block) => rule(block),
+        Decoding::Editing(editing) => {
+            let own = [("editing_threshold", number(editing.editing_threshold)), ("max_post_steps", json!(editing.max_post_steps))];
+            with(rule(&editing.block), own)
+        }
         Decoding::Canvas(canvas) => of_canvas(canvas),
         Decoding::Lookahead(lookahead) => {
             let own = [
@@ -157,6 +161,7 @@ fn alg(alg: DreamAlg) -> &'static str {
         DreamAlg::MaskgitPlus => "maskgit_plus",
         DreamAlg::TopkMargin => "topk_margin",
         DreamAlg::Entropy => "entropy",
+        DreamAlg::EvenEntropy => "even_entropy",
     }
 }
 
@@ -172,7 +177,7 @@ mod tests {
         for typed in ["low_confidence", "random"] {
             assert_eq!(typed.parse().map(remasking).ok(), Some(typed));
         }
-        for typed in ["origin", "maskgit_plus", "topk_margin", "entropy"] {
+        for typed in ["origin", "maskgit_plus", "topk_margin", "entropy", "even_entropy"] {
             assert_eq!(typed.parse().map(alg).ok(), Some(typed));
         }
     }

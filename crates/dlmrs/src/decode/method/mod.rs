@@ -5,6 +5,7 @@ mod block;
 mod cache;
 mod canvas;
 mod check;
+mod editing;
 mod lookahead;
 mod preset;
 mod s2d2;
@@ -18,6 +19,7 @@ pub use block::{BlockDiffusion, Strategy};
 pub use cache::{CacheMode, EarlyStop, Refresh};
 pub use canvas::{Canvas, DreamAlg, Remasking};
 pub(crate) use check::temperature;
+pub use editing::{Editing, block_preset, block_presets};
 pub use lookahead::Lookahead;
 pub use preset::{preset, presets};
 pub use s2d2::{S2D2, Variant, estimator};
@@ -34,6 +36,8 @@ use crate::error::{Error, Result};
 pub enum Decoding {
     /// For block-causal models (SDAR).
     Block(BlockDiffusion),
+    /// For block-causal models that were trained to look at decided tokens again (LLaDA2.1).
+    Editing(Editing),
     /// For bidirectional models (LLaDA, Dream).
     Canvas(Canvas),
     /// For block-causal models, with the model's own guesses.
@@ -51,8 +55,10 @@ pub struct Subject<'a> {
     pub name: &'a str,
     /// What its weights were trained with.
     pub attention: NativeAttention,
-    /// Whether Dream's schedule is its own.
-    pub dream: bool,
+    /// The schedule that its canvases are decided by unless told otherwise.
+    pub alg: Option<DreamAlg>,
+    /// Whether it was trained to look at decided tokens again.
+    pub edits: bool,
     /// End of text.
     pub eos_token_id: Option<u32>,
     /// B of the checkpoint, or what the user says it is.
@@ -106,6 +112,7 @@ impl Decoding {
     fn method(&self) -> &dyn Method {
         match self {
             Self::Block(method) => method,
+            Self::Editing(method) => method,
             Self::Canvas(method) => method,
             Self::Lookahead(method) => method,
             Self::SimSD(method) => method,
