@@ -313,6 +313,31 @@ mod tests {
         assert!(shown.contains("slots decided\x1b"), "the first pass had nothing to judge: {shown}");
     }
 
+    /// A token that was rewritten is told from one that was decided first, until it is final.
+    #[cfg(feature = "bundled")]
+    #[test]
+    fn rewritten_tokens_are_told_apart() {
+        use dlmrs::decode::Revealed;
+        use dlmrs::sample::RowStat;
+        let llm = Llm::load("tiny-sdar", &dlmrs::LoadOptions::default(), &dlmrs::Overrides::default()).unwrap();
+        let ids = llm.tokenizer().unwrap().encode("apples and pears", dlmrs::tokenizer::Specials::AsText).unwrap();
+        let id = llm.engine().submit(dlmrs::Request { prompt: ids.clone(), ..Default::default() }).unwrap();
+        let screen = Screen { width: 200, height: 40, colour: false };
+        let mut view = CanvasView::new(screen, &llm, 4, 4, Duration::ZERO).unwrap();
+        let mut draw = |pass, position, token, how| {
+            let stat = RowStat { token, probability: 0.5, entropy: 1.0, margin: 0.1 };
+            let mut shown = Vec::new();
+            view.event(&Event::Revealed { id, pass, slots: vec![Revealed { position, stat, how }] }, &mut shown).unwrap();
+            String::from_utf8(shown).unwrap()
+        };
+        draw(1, 4, ids[0], How::Bound);
+        let shown = draw(2, 4, ids[1], How::Edited);
+        let text = llm.tokenizer().unwrap().decode(&ids[1..2], false).unwrap();
+        assert!(shown.contains(&format!("\x1b[4;7m{text}\x1b[0m")) && shown.contains("1 of 4 slots decided, 1 rewritten"), "{shown}");
+        let shown = draw(3, 5, ids[0], How::Ranked);
+        assert!(shown.contains(&format!("\x1b[4m{text}\x1b[0m")) && !shown.contains("rewritten"), "{shown}");
+    }
+
     /// A whole answer on a screen that is too small for it.
     #[cfg(feature = "bundled")]
     #[test]

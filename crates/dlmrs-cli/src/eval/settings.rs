@@ -183,6 +183,14 @@ mod tests {
     }
 
     #[test]
+    fn editing_is_told() {
+        let settings = decoding(&Decoding::Editing(dlmrs::Editing { editing_threshold: 0.85, ..dlmrs::Editing::default() }));
+        assert_eq!(settings["editing_threshold"].to_string(), "0.85");
+        assert_eq!((&settings["max_post_steps"], &settings["method"]), (&json!(16), &json!("BlockDiffusion")));
+        assert_eq!(decoding(&Decoding::Block(BlockDiffusion::default())).get("editing_threshold"), None);
+    }
+
+    #[test]
     fn numbers_are_those_that_are_typed() {
         assert_eq!(number(0.85).to_string(), "0.85");
         assert_eq!(number(0.0).to_string(), "0.0");
