@@ -108,8 +108,22 @@ fn models() -> &'static [Arc<Llm>] {
 
 const QUIET: Garble = Garble { percent: 0, seed: 0 };
 
+/// The random models are not degenerate: they say different things, and many.
+#[test]
+fn random_mixtures_have_something_to_say() {
+    let block = || BlockDiffusion { block_length: Some(4), ..BlockDiffusion::default() };
+    let params = || SamplingParams { max_tokens: 40, ignore_eos: true, ..SamplingParams::default() };
+    let said = |llm: &Arc<Llm>| drive(llm, &Decoding::Block(block()), task(vec![5, 6, 7], params(), 3), QUIET).canvas;
+    let all: Vec<Vec<u32>> = models().iter().map(said).collect();
+    for (i, canvas) in all.iter().enumerate() {
+        let different: std::collections::HashSet<_> = canvas.iter().collect();
+        assert!(different.len() > 8, "model {i}: {canvas:?}");
+        assert!(all[..i].iter().all(|other| other != canvas), "model {i}");
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
     #[test]
     fn identical_with_a_draft(
