@@ -1,10 +1,9 @@
 """What a stream gives: how a canvas fills, which text is final, and the result."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from dlmrs.output import Output
-from dlmrs.trace import How
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +23,7 @@ class Revealed:
     positions: list[int]
     token_ids: list[int]
     probabilities: list[float]
-    how: list[How]
+    how: list[Literal["ranked", "bound", "accepted", "corrected", "edited"]]
 
 
 @dataclass(frozen=True, kw_only=True)

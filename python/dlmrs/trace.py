@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-How: TypeAlias = Literal["ranked", "bound", "accepted", "corrected", "edited"]
-"""Why a slot was decided; see :class:`Trace`."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -42,7 +39,7 @@ class Trace:
     probabilities: npt.NDArray[np.float32]
     entropies: npt.NDArray[np.float32]
     margins: npt.NDArray[np.float32]
-    how: list[How]
+    how: list[Literal["ranked", "bound", "accepted", "corrected", "edited"]]
     replaced: list[tuple[int, int, int]]
     kept_suffix: list[list[int]]
 
