@@ -94,6 +94,57 @@ def test_sub_block_diffusion(load: Load, backend: str) -> None:
         assert output.stats.total_passes == slots if case["threshold"] == 1.0 else output.stats.total_passes <= slots
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_editing(load: Load, backend: str) -> None:
+    llm = load("llada2_moe", backend=backend)
+    found = cases("llada2_moe", "generate")
+    assert len(found) == 36
+    for case in found:
+        threshold = case["editing_threshold"]
+        decoding = dlmrs.BlockDiffusion(
+            block_length=case["block_length"],
+            threshold=case["threshold"],
+            editing_threshold="off" if threshold is None else threshold,
+            max_post_steps=None if threshold is None else case["max_post_steps"],
+        )
+        [output] = llm.generate(case["prompt_ids"], params(case), decoding=decoding)
+        assert output.token_ids == case["output_ids"], case["name"]
+        assert output.stats.total_passes == case["reference_nfe"], case["name"]
+        assert (output.stats.edited > 0) == (threshold is not None), case["name"]
+
+
+def test_edits_are_told_and_traced(load: Load) -> None:
+    llm = load("llada2_moe")
+    decoding = dlmrs.BlockDiffusion(block_length=8, threshold=0.3, editing_threshold=0.2)
+    settings = dlmrs.SamplingParams(max_tokens=24, ignore_eos=True, trace=True)
+    holds: dict[int, int] = {}
+    committed: list[int] = []
+    replaced = []
+    for event in llm.stream([5, 6, 7], settings, decoding=decoding):
+        if isinstance(event, dlmrs.Revealed):
+            for place, token, how in zip(event.positions, event.token_ids, event.how, strict=True):
+                assert place >= 3 + len(committed) and (how == "edited") == (place in holds)
+                if place in holds:
+                    replaced.append((place, holds[place]))
+                holds[place] = token
+        elif isinstance(event, dlmrs.Committed):
+            committed += event.token_ids
+        else:
+            output = event.output
+    assert committed == output.token_ids == [holds[place] for place in range(3, 27)]
+    assert output.trace is not None and len(replaced) == output.stats.edited > 0
+    assert sorted((place, token) for place, token, _ in output.trace.replaced) == sorted(replaced)
+    assert "edited" in output.trace.how and len(output.trace) == output.stats.revealed
+
+
+def test_rnd1_by_its_own_schedule(load: Load) -> None:
+    llm = load("rnd1")
+    settings = dlmrs.SamplingParams(max_tokens=20, ignore_eos=True)
+    [own] = llm.generate([5, 6, 7], settings, decoding=dlmrs.Canvas(steps=7))
+    [named] = llm.generate([5, 6, 7], settings, decoding=dlmrs.Canvas(steps=7, alg="even_entropy"))
+    assert own.token_ids == named.token_ids and own.stats.total_passes == 7
+
+
 def test_a_batch_gives_what_each_prompt_gives_alone(load: Load) -> None:
     llm = load("sdar")
     found = [c for c in cases("sdar", "generate") if c["strategy"] == "low_confidence_dynamic"][:8]

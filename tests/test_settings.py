@@ -98,6 +98,12 @@ def test_bad_sampling_params(field: str, value: Any, message: str) -> None:
         (dlmrs.SubBlockDiffusion, "threshold", -0.5, "threshold: is -0.5; a number from 0"),
         (dlmrs.SubBlockDiffusion, "threshold", math.nan, "threshold: is NaN; a number from 0"),
         (dlmrs.SubBlockDiffusion, "sub_block_cache", "yes", "sub_block_cache: is 'yes' .* True or False"),
+        (dlmrs.BlockDiffusion, "editing_threshold", -0.1, "editing_threshold: is -0.1; a number from 0 to below 1"),
+        (dlmrs.BlockDiffusion, "editing_threshold", 1, "editing_threshold: is 1; a number from 0 to below 1"),
+        (dlmrs.BlockDiffusion, "editing_threshold", math.nan, "editing_threshold: is NaN"),
+        (dlmrs.BlockDiffusion, "editing_threshold", None, 'editing_threshold: is None .*; a number'),
+        (dlmrs.BlockDiffusion, "editing_threshold", "on", 'editing_threshold: is .on. .*; a number or "off" is needed'),
+        (dlmrs.BlockDiffusion, "max_post_steps", 3, "max_post_steps: has an effect with an editing_threshold only"),
         (dlmrs.Canvas, "strategy", "margin", "strategy: 'margin' is unknown for a canvas"),
         (dlmrs.Canvas, "cfg_scale", -1, "cfg_scale: is -1"),
         (dlmrs.Canvas, "cfg_scale", None, "cfg_scale: is None"),
@@ -169,6 +175,25 @@ def test_presets_and_probabilities() -> None:
     assert len(likely) == 10 and likely == sorted(likely, reverse=True)
     assert likely[0] == pytest.approx(2.0 / math.sqrt(2 * math.pi), abs=1e-6)
     assert sum(dlmrs.SuffixDropout(kind="exponential", window=64, budget=20).probabilities(256)) == pytest.approx(20, abs=1e-6)
+
+
+def test_presets_of_block_diffusion() -> None:
+    quality = dlmrs.BlockDiffusion(threshold=0.7, editing_threshold=0.5, max_post_steps=16)
+    assert dlmrs.BlockDiffusion.preset("llada2.1-quality") == quality
+    assert dlmrs.BlockDiffusion.preset("llada2.1-speed") == dlmrs.BlockDiffusion(threshold=0.5)
+    assert dlmrs.BlockDiffusion.presets() == ["llada2.0", "llada2.1", "llada2.1-quality", "llada2.1-speed"]
+    with pytest.raises(dlmrs.InputError, match="preset: 'llada3' is unknown; use one of llada2.0"):
+        dlmrs.BlockDiffusion.preset("llada3")
+    with pytest.raises(dlmrs.InputError, match="max_post_steps: is 65537; at most 65536"):
+        dlmrs.BlockDiffusion(editing_threshold=0.5, max_post_steps=65537)
+
+
+def test_editing_is_refused_where_it_means_nothing(sdar: dlmrs.LLM, llada: dlmrs.LLM) -> None:
+    decoding = dlmrs.BlockDiffusion(editing_threshold=0.5)
+    with pytest.raises(dlmrs.InputError, match="editing_threshold: is 0.5, but tiny-sdar was not trained to look at"):
+        sdar.generate("a", decoding=decoding)
+    with pytest.raises(dlmrs.InputError, match="decoding: is BlockDiffusion, but tiny-llada is bidirectional; use Canvas"):
+        llada.generate("a", decoding=decoding)
 
 
 def test_lists_of_places_are_frozen() -> None:

@@ -4,6 +4,7 @@ import dataclasses
 
 import dlmrs
 import pytest
+from golden_data import GOLDEN, MASK
 
 QUESTIONS = [
     "Mia buys 9 pens for 5 dollars each. How much does Mia spend?",
@@ -51,6 +52,16 @@ def test_identical(pair, rule, temperature):
         assert texts(found) == texts(alone), decoding
         for a, b in zip(alone, found):
             assert b.stats.target_passes <= a.stats.target_passes
+
+
+def test_a_dense_draft_for_a_mixture_of_experts():
+    params = dlmrs.SamplingParams(max_tokens=24, ignore_eos=True)
+    for target in ("sdar_moe", "llada2_moe"):
+        with dlmrs.LLM(GOLDEN / target, draft=GOLDEN / "sdar", mask_token_id=MASK, block_length=4, threads=2) as llm:
+            [alone] = llm.generate([5, 6, 7], params, decoding=dlmrs.BlockDiffusion(threshold=0.3))
+            for decoding in (dlmrs.SimSD(threshold=0.3), dlmrs.SimSD(threshold=0.3, blocks=2, overlap=True)):
+                [found] = llm.generate([5, 6, 7], params, decoding=decoding)
+                assert found.canvas_token_ids == alone.canvas_token_ids and found.stats.drafted > 0
 
 
 def test_counters(pair):

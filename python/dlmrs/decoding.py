@@ -10,15 +10,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from dlmrs._dlmrs import check_decoding, check_suffix, kept_probabilities, suffix_preset, suffix_presets
+from dlmrs._dlmrs import (
+    block_preset,
+    block_presets,
+    check_decoding,
+    check_suffix,
+    kept_probabilities,
+    suffix_preset,
+    suffix_presets,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockDiffusion:
-    """Block diffusion, for block-causal models (SDAR): blocks from left to right, each denoised in steps.
+    """Block diffusion, for block-causal models (SDAR, LLaDA2): blocks from left to right, each denoised in steps.
 
     Grade of exactness: **identical**. Finished blocks are cached exactly, so the tokens are those of the model without
     a cache. The last block is computed whole and the output is cut to ``max_tokens``.
+
+    With an ``editing_threshold`` (LLaDA2.1) decided tokens of the current block may be rewritten. A block is final, its text
+    given out and its stops looked at, only when that has ended.
 
     Attributes:
         block_length: Slots decided together. None: the checkpoint's. Another than the weights were trained for
@@ -31,6 +42,11 @@ class BlockDiffusion:
             more none but the step's share. None: the family's own, 0.85 (SDAR) or 0.95
             (LLaDA2).
         entropy_bound: For ``entropy_bounded``, in nats. None: 0.35, the reference's.
+        editing_threshold: Each pass also rewrites decided tokens of the current block, but none of the prompt, where the
+            model's token is another one and more probable than this, from 0 to below 1. Only for models that were
+            trained for it (LLaDA2.1).
+        max_post_steps: With an ``editing_threshold``: passes at most over a block that has no mask any more; one that
+            rewrites nothing is the last. None: 16, the reference's.
     """
 
     block_length: int | None = None
@@ -40,9 +56,22 @@ class BlockDiffusion:
     )
     threshold: float | None = None
     entropy_bound: float | None = None
+    editing_threshold: float | Literal["off"] = "off"
+    max_post_steps: int | None = None
 
     def __post_init__(self) -> None:
         check_decoding(self)
+
+    @classmethod
+    def preset(cls, name: str) -> BlockDiffusion:
+        """A published setting for LLaDA2: ``llada2.0`` and ``llada2.1`` are the defaults of its generation code,
+        ``llada2.1-quality`` and ``llada2.1-speed`` what its authors recommend."""
+        return cls(**block_preset(name))
+
+    @staticmethod
+    def presets() -> list[str]:
+        """The names of all presets."""
+        return block_presets()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +170,7 @@ class Canvas:
 
     Attributes:
         block_length: Slots decided together, counted from the prompt's end; the last block may be shorter. None: 32
-            for LLaDA, and for Dream with a cache or a suffix policy; the whole canvas for Dream without.
+            for LLaDA, and for Dream and RND1 with a cache or a suffix policy; the whole canvas for these without.
         steps: Steps **of the whole canvas**, NOT of a block (that is :attr:`BlockDiffusion.steps`). None: one token
             a step. Ignored with a ``threshold`` or a ``factor``.
         strategy: Which slots stay masked in a step: the least probable, or random ones.
@@ -161,8 +190,9 @@ class Canvas:
             code, a finished block with a stop id anywhere is the last, and fills the rest of the canvas. ``off``: the
             whole canvas is decided, and the text is cut afterwards (a stream then gives all text at the end).
         cfg_scale: Classifier-free guidance; 0 is off. Above 0 every step costs two passes.
-        alg: Dream's schedules in place of the fixed one; not together with a ``threshold``. None: ``entropy`` for
-            Dream, off for LLaDA.
+        alg: Dream's schedules in place of the fixed one, or RND1's (``even_entropy``: by rising entropy, the same share
+            in each step); not together with a ``threshold``. None: ``entropy`` for Dream, ``even_entropy`` for RND1, off
+            for LLaDA.
         eps: Where Dream's time line ends, between 0 and 1.
         alg_temp: Above 0 the slots of Dream's schedules are drawn from softmax(confidence / alg_temp); 0 takes them
             in order.
@@ -183,7 +213,7 @@ class Canvas:
     suffix: SuffixPolicy | None = None
     early_stop: Literal["strict", "compat", "off"] = "strict"
     cfg_scale: float = 0.0
-    alg: Literal["origin", "maskgit_plus", "topk_margin", "entropy"] | None = None
+    alg: Literal["origin", "maskgit_plus", "topk_margin", "entropy", "even_entropy"] | None = None
     eps: float = 1e-3
     alg_temp: float = 0.0
     logits_eos_inf: bool = False

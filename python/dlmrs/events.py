@@ -1,26 +1,29 @@
 """What a stream gives: how a canvas fills, which text is final, and the result."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from dlmrs.output import Output
 
 
 @dataclass(frozen=True, kw_only=True)
 class Revealed:
-    """Slots were decided. They may yet be cut off: behind a stop, or beyond ``max_tokens``.
+    """Slots were decided. They may yet be cut off: behind a stop, or beyond ``max_tokens``. With an ``editing_threshold``
+    a slot may come again, until its block is committed.
 
     Attributes:
         pass_number: Passes of the request so far.
         positions: Places in the canvas, prompt included.
         token_ids: What these slots hold.
         probabilities: How sure the model was of each.
+        how: Why each was decided now, as in :class:`Trace`; ``edited`` where it held another token before.
     """
 
     pass_number: int
     positions: list[int]
     token_ids: list[int]
     probabilities: list[float]
+    how: list[Literal["ranked", "bound", "accepted", "corrected", "edited"]]
 
 
 @dataclass(frozen=True, kw_only=True)

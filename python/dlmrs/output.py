@@ -30,6 +30,7 @@ class Stats:
             reference; 0 elsewhere.
         scanned_rows: Rows whose logits were computed.
         revealed: Slots that were decided, those beyond the stop included.
+        edited: Decided tokens that were rewritten (``editing_threshold``), counted again each time.
         blocks: Blocks of a canvas that were begun; 0 for block diffusion.
         mean_kept_suffix: Masks behind a block that its passes fed, mean over these blocks.
         tokens: Tokens of the output.
@@ -56,6 +57,7 @@ class Stats:
     unfolded_passes: int
     scanned_rows: int
     revealed: int
+    edited: int
     blocks: int
     mean_kept_suffix: float
     tokens: int

@@ -26,7 +26,10 @@ class Trace:
         entropies: Entropy of the slot's row, in nats.
         margins: Probability of the row's first token minus that of its second.
         how: ``ranked``: chosen within the step's share; ``bound``: beyond it, by a threshold or an entropy bound;
-            ``accepted``: guessed and confirmed; ``corrected``: put in place of a guess.
+            ``accepted``: guessed and confirmed; ``corrected``: put in place of a guess; ``edited``: put in place of a
+            token that was decided before.
+        replaced: What edited slots held before, as (place, token, the pass that had decided it), in the order in which
+            that was decided. The arrays have of each slot the last time only.
         kept_suffix: Of each block of a canvas that was begun, the places behind it that its passes fed.
     """
 
@@ -36,7 +39,8 @@ class Trace:
     probabilities: npt.NDArray[np.float32]
     entropies: npt.NDArray[np.float32]
     margins: npt.NDArray[np.float32]
-    how: list[Literal["ranked", "bound", "accepted", "corrected"]]
+    how: list[Literal["ranked", "bound", "accepted", "corrected", "edited"]]
+    replaced: list[tuple[int, int, int]]
     kept_suffix: list[list[int]]
 
     def __len__(self) -> int:

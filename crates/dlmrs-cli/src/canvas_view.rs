@@ -1,7 +1,7 @@
 //! The canvas of one request on a terminal, drawn over itself after each pass.
 //!
-//! Undecided slots are dots, slots of the last pass are reversed (bold where a guess was corrected), other slots that are not final yet are
-//! underlined, and the rest is plain; colours only add to that.
+//! Undecided slots are dots, slots of the last pass are reversed (bold where a guess was corrected, underlined where a token was rewritten),
+//! other slots that are not final yet are underlined, and the rest is plain; colours only add to that.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -27,6 +27,8 @@ enum Look {
     New,
     /// New, in place of a guess.
     Corrected,
+    /// New, in place of a token that was decided before.
+    Edited,
     Open,
     Note,
 }
@@ -42,6 +44,8 @@ impl Look {
             (Self::New, false) => "\x1b[7m",
             (Self::Corrected, true) => "\x1b[1;7;33m",
             (Self::Corrected, false) => "\x1b[1;7m",
+            (Self::Edited, true) => "\x1b[4;7;35m",
+            (Self::Edited, false) => "\x1b[4;7m",
             (Self::Open | Self::Note, _) => "\x1b[2m",
         }
     }
@@ -141,10 +145,11 @@ impl CanvasView {
         Ok(())
     }
 
-    /// What became of guesses in the last pass; nothing where there were none.
+    /// What became of guesses in the last pass, and how many tokens it rewrote; nothing where there were none.
     fn judged(&self) -> String {
         let of = |how| self.slots.iter().flatten().filter(|slot| slot.pass == self.pass && slot.how == how).count();
         match (of(How::Accepted), of(How::Corrected)) {
+            (0, 0) if of(How::Edited) > 0 => format!(", {} rewritten", of(How::Edited)),
             (0, 0) => String::new(),
             (accepted, corrected) => format!(", {accepted} accepted, {corrected} corrected"),
         }
@@ -173,6 +178,7 @@ impl CanvasView {
             None => Look::Open,
             Some(_) if index < self.committed => Look::Final,
             Some(slot) if slot.pass == self.pass && slot.how == How::Corrected => Look::Corrected,
+            Some(slot) if slot.pass == self.pass && slot.how == How::Edited => Look::Edited,
             Some(slot) if slot.pass == self.pass => Look::New,
             Some(_) => Look::Decided,
         }
@@ -284,7 +290,7 @@ mod tests {
     #[test]
     fn looks_differ_without_colour() {
         for colour in [false, true] {
-            let codes = [Look::Final, Look::Decided, Look::New, Look::Corrected, Look::Open].map(|look| look.codes(colour));
+            let codes = [Look::Final, Look::Decided, Look::New, Look::Corrected, Look::Edited, Look::Open].map(|look| look.codes(colour));
             assert_eq!(codes.iter().collect::<std::collections::HashSet<_>>().len(), codes.len());
         }
     }
@@ -305,6 +311,31 @@ mod tests {
         let shown = String::from_utf8(shown).unwrap();
         assert!(shown.contains(" accepted, 0 corrected") && shown.contains(" 0 accepted, ") && shown.contains("\x1b[1;7m"), "{shown}");
         assert!(shown.contains("slots decided\x1b"), "the first pass had nothing to judge: {shown}");
+    }
+
+    /// A token that was rewritten is told from one that was decided first, until it is final.
+    #[cfg(feature = "bundled")]
+    #[test]
+    fn rewritten_tokens_are_told_apart() {
+        use dlmrs::decode::Revealed;
+        use dlmrs::sample::RowStat;
+        let llm = Llm::load("tiny-sdar", &dlmrs::LoadOptions::default(), &dlmrs::Overrides::default()).unwrap();
+        let ids = llm.tokenizer().unwrap().encode("apples and pears", dlmrs::tokenizer::Specials::AsText).unwrap();
+        let id = llm.engine().submit(dlmrs::Request { prompt: ids.clone(), ..Default::default() }).unwrap();
+        let screen = Screen { width: 200, height: 40, colour: false };
+        let mut view = CanvasView::new(screen, &llm, 4, 4, Duration::ZERO).unwrap();
+        let mut draw = |pass, position, token, how| {
+            let stat = RowStat { token, probability: 0.5, entropy: 1.0, margin: 0.1 };
+            let mut shown = Vec::new();
+            view.event(&Event::Revealed { id, pass, slots: vec![Revealed { position, stat, how }] }, &mut shown).unwrap();
+            String::from_utf8(shown).unwrap()
+        };
+        draw(1, 4, ids[0], How::Bound);
+        let shown = draw(2, 4, ids[1], How::Edited);
+        let text = llm.tokenizer().unwrap().decode(&ids[1..2], false).unwrap();
+        assert!(shown.contains(&format!("\x1b[4;7m{text}\x1b[0m")) && shown.contains("1 of 4 slots decided, 1 rewritten"), "{shown}");
+        let shown = draw(3, 5, ids[0], How::Ranked);
+        assert!(shown.contains(&format!("\x1b[4m{text}\x1b[0m")) && !shown.contains("rewritten"), "{shown}");
     }
 
     /// A whole answer on a screen that is too small for it.

@@ -1,12 +1,14 @@
 //! The methods of `dlmrs.decoding` as the library's.
 
-use dlmrs::decode::{Acceptance, Amount, DreamAlg, Fallback, Refresh, Remasking, Strategy, Variant, VerifyLayout, estimator};
+use dlmrs::decode::{
+    Acceptance, Amount, DreamAlg, Fallback, Refresh, Remasking, Strategy, Variant, VerifyLayout, block_preset, block_presets, estimator,
+};
 use dlmrs::speculate::route::{Policy, Score};
-use dlmrs::{BlockDiffusion, Canvas, Decoding, Lookahead, S2D2, SimSD, SubBlockDiffusion};
+use dlmrs::{BlockDiffusion, Canvas, Decoding, Editing, Error, Lookahead, S2D2, SimSD, SubBlockDiffusion};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyString, PyType};
+use pyo3::types::{PyDict, PyString, PyType};
 
 use crate::errors::Result;
 use crate::params::Fields;
@@ -29,7 +31,7 @@ type Read = fn(&Bound<'_, PyAny>) -> Result<Decoding>;
 
 /// The methods of `dlmrs.decoding`.
 static METHODS: [(Class, Read); 6] = [
-    (Class::new("BlockDiffusion"), |object| Ok(Decoding::Block(block_diffusion(object)?))),
+    (Class::new("BlockDiffusion"), editable),
     (Class::new("Canvas"), |object| Ok(Decoding::Canvas(canvas(object)?))),
     (Class::new("Lookahead"), |object| Ok(Decoding::Lookahead(lookahead(object)?))),
     (Class::new("SimSD"), |object| Ok(Decoding::SimSD(simsd(object)?))),
@@ -62,6 +64,57 @@ fn block_diffusion(decoding: &Bound<'_, PyAny>) -> Result<BlockDiffusion> {
         threshold: fields.optional(intern!(py, "threshold"), value::number)?,
         entropy_bound: fields.optional(intern!(py, "entropy_bound"), value::number)?,
     })
+}
+
+/// With an editing threshold it is another method.
+fn editable(decoding: &Bound<'_, PyAny>) -> Result<Decoding> {
+    let (py, fields) = (decoding.py(), Fields(decoding));
+    let block = block_diffusion(decoding)?;
+    let max_post_steps = fields.optional(intern!(py, "max_post_steps"), value::count)?;
+    match (fields.read(intern!(py, "editing_threshold"), or_off)?, max_post_steps) {
+        (None, None) => Ok(Decoding::Block(block)),
+        (None, Some(_)) => Err(Error::input("max_post_steps", "has an effect with an editing_threshold only; leave it out").into()),
+        (Some(editing_threshold), given) => {
+            let max_post_steps = given.unwrap_or(Editing::default().max_post_steps);
+            Ok(Decoding::Editing(Editing { block, editing_threshold, max_post_steps }))
+        }
+    }
+}
+
+/// "off" or a number.
+fn or_off(name: &str, object: &Bound<'_, PyAny>) -> Result<Option<f32>> {
+    match object.extract::<String>() {
+        Ok(text) if text == "off" => Ok(None),
+        Ok(_) => Err(value::refuse(name, object, "a number or \"off\"").into()),
+        Err(_) => value::number(name, object).map(Some),
+    }
+}
+
+/// The values of a published setting of block diffusion, by its name.
+#[pyfunction]
+#[pyo3(name = "block_preset", signature = (name, /))]
+pub(crate) fn block_preset_fields<'py>(py: Python<'py>, name: &Bound<'py, PyAny>) -> Result<Bound<'py, PyDict>> {
+    let (block, editing) = match block_preset(&value::text("preset", name)?)? {
+        Decoding::Editing(editing) => (editing.block, Some((editing.editing_threshold, editing.max_post_steps))),
+        Decoding::Block(block) => (block, None),
+        _ => (BlockDiffusion::default(), None),
+    };
+    // As they are written, not as the f64 that lies nearest to the f32.
+    let typed = |value: f32| f64::from((value * 100.0).round()) / 100.0;
+    let fields = PyDict::new(py);
+    fields.set_item("threshold", block.threshold.map(typed))?;
+    if let Some((threshold, steps)) = editing {
+        fields.set_item("editing_threshold", typed(threshold))?;
+        fields.set_item("max_post_steps", steps)?;
+    }
+    Ok(fields)
+}
+
+/// The names of the published settings of block diffusion.
+#[pyfunction]
+#[pyo3(name = "block_presets")]
+pub(crate) fn block_preset_names() -> Vec<&'static str> {
+    block_presets()
 }
 
 fn canvas(decoding: &Bound<'_, PyAny>) -> Result<Canvas> {

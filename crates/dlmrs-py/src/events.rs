@@ -20,6 +20,7 @@ pub(crate) fn object(py: Python<'_>, event: Event) -> Result<Bound<'_, PyAny>> {
             fields.set_item("positions", slots.iter().map(|slot| slot.position).collect::<Vec<_>>())?;
             fields.set_item("token_ids", slots.iter().map(|slot| slot.stat.token).collect::<Vec<_>>())?;
             fields.set_item("probabilities", slots.iter().map(|slot| slot.stat.probability).collect::<Vec<_>>())?;
+            fields.set_item("how", slots.iter().map(|slot| slot.how.name()).collect::<Vec<_>>())?;
             REVEALED.import(py, "dlmrs.events", "Revealed")?
         }
         Event::Committed { token_ids, text, .. } => {

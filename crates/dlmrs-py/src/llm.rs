@@ -21,7 +21,7 @@ use crate::{decoding, generate, inspect, output, params, prompts, value};
 /// Several threads may use it at once. It belongs to the process that loaded it: it can be neither pickled nor used after a fork.
 /// As a context manager it closes itself.
 ///
-/// draft: a second checkpoint of the same family, or the same name again for the same weights, that drafts for SimSD. Its tokens must be
+/// draft: a second checkpoint with the same tokens, or the same name again for the same weights, that drafts for SimSD. Its tokens must be
 /// those of the model, which is checked. draft_device: where it runs; None is the model's device.
 /// device: "cpu", "cuda", "cuda:N" or "auto" (CUDA if this build and this machine have it).
 /// dtype: How the weights are held: "auto" (on a CPU bf16 where they are stored so, which changes no result, and else f32; elsewhere

@@ -79,6 +79,7 @@ fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyAny>> {
     fields.set_item(intern!(py, "unfolded_passes"), tally.unfolded_passes)?;
     fields.set_item(intern!(py, "scanned_rows"), stats.scanned_rows)?;
     fields.set_item(intern!(py, "revealed"), stats.revealed)?;
+    fields.set_item(intern!(py, "edited"), stats.edited)?;
     fields.set_item(intern!(py, "blocks"), stats.blocks)?;
     fields.set_item(intern!(py, "mean_kept_suffix"), stats.mean_kept_suffix())?;
     fields.set_item(intern!(py, "tokens"), stats.tokens)?;

@@ -20,6 +20,7 @@ pub(crate) fn object<'py>(py: Python<'py>, trace: &Trace) -> PyResult<Bound<'py,
     fields.set_item("entropies", floats(|slot| slot.entropy))?;
     fields.set_item("margins", floats(|slot| slot.margin))?;
     fields.set_item("how", slots.iter().map(|slot| slot.how.name()).collect::<Vec<_>>())?;
+    fields.set_item("replaced", trace.replaced.iter().map(|slot| (slot.position, slot.token, slot.pass)).collect::<Vec<_>>())?;
     fields.set_item("kept_suffix", &trace.kept_suffix)?;
     CLASS.import(py, "dlmrs.trace", "Trace")?.call((), Some(&fields))
 }

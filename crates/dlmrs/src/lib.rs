@@ -52,7 +52,7 @@ pub mod tokenizer;
 
 pub use arithmetic::{Backend, Precision};
 pub use checkpoint::{Folder, Overrides};
-pub use decode::{BlockDiffusion, Canvas, Decoding, Lookahead, S2D2, SimSD, SubBlockDiffusion};
+pub use decode::{BlockDiffusion, Canvas, Decoding, Editing, Lookahead, S2D2, SimSD, SubBlockDiffusion};
 pub use draft::DraftSource;
 pub use engine::{Engine, Event, FinishReason, Output, Request};
 pub use error::{Error, Result};

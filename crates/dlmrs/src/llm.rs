@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::checkpoint::{Facts, Folder, ModelConfig, NativeAttention, Overrides, Report, facts, inspect};
-use crate::decode::{Decoding, Subject};
+use crate::decode::{Decoding, DreamAlg, Subject};
 use crate::draft::{Draft, DraftSource};
 use crate::engine::{Engine, Event, Output, Request, RequestId};
 use crate::error::{Error, Result};
@@ -144,7 +144,8 @@ impl Llm {
             name: self.name(),
             attention: self.config().attention,
             shift: self.config().shift,
-            dream: self.is_dream(),
+            alg: self.schedule(),
+            edits: self.config().family.profile().edits,
             eos_token_id: self.eos_token_id(),
             block_length: self.facts.block_length,
             trained_block_length: self.trained_block_length,
@@ -153,9 +154,9 @@ impl Llm {
         }
     }
 
-    /// Whether Dream's schedule by entropy is its own.
-    pub(crate) fn is_dream(&self) -> bool {
-        self.config().family.profile().entropy_schedule
+    /// The schedule that its own sampler decides a whole canvas by.
+    pub(crate) fn schedule(&self) -> Option<DreamAlg> {
+        self.config().family.profile().schedule
     }
 
     /// LLaDA takes confidences from the plain softmax, the others from the distribution that is drawn from, as their generation code does.

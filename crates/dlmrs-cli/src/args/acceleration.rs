@@ -8,7 +8,7 @@ use crate::failure::Failure;
 
 /// Settings of canvas diffusion. None is the method's own default.
 #[derive(Args, Debug, Default)]
-#[command(next_help_heading = "Decoding (SDAR: block diffusion; LLaDA and Dream: canvas diffusion)")]
+#[command(next_help_heading = "Decoding (SDAR, LLaDA2: block diffusion; LLaDA, Dream, RND1: canvas diffusion)")]
 pub(crate) struct AccelerationArgs {
     /// Canvas, in place of --threshold: decide the n surest slots, n the largest for which the m-th of them is at least 1 - F / (m + 1) sure
     #[arg(long, value_name = "F", allow_negative_numbers = true)]

@@ -4,14 +4,14 @@ use clap::Args;
 use dlmrs::decode::Strategy;
 use dlmrs::{BlockDiffusion, Canvas, Decoding, Llm, SubBlockDiffusion};
 
-use super::{AccelerationArgs, SpeculationArgs, SubBlockArgs};
+use super::{AccelerationArgs, EditingArgs, SpeculationArgs, SubBlockArgs};
 use crate::failure::Failure;
 
 /// The methods' own settings. None is the method's own default.
 #[derive(Args, Debug, Default)]
-#[command(next_help_heading = "Decoding (SDAR: block diffusion; LLaDA and Dream: canvas diffusion)")]
+#[command(next_help_heading = "Decoding (SDAR, LLaDA2: block diffusion; LLaDA, Dream, RND1: canvas diffusion)")]
 pub(crate) struct DecodingArgs {
-    /// Slots that are decided together [default: the model's for block diffusion; for a canvas 32 (LLaDA) or all of it (Dream)]
+    /// Slots that are decided together [default: the model's for block diffusion; for a canvas 32 (LLaDA) or all of it (Dream, RND1)]
     #[arg(long, value_name = "B", allow_negative_numbers = true)]
     block_length: Option<usize>,
     /// Steps OF A BLOCK for block diffusion, but OF THE WHOLE CANVAS for a canvas [default: one slot a step]
@@ -30,12 +30,14 @@ pub(crate) struct DecodingArgs {
     #[command(flatten)]
     sub_blocks: SubBlockArgs,
     #[command(flatten)]
+    editing: EditingArgs,
+    #[command(flatten)]
     acceleration: AccelerationArgs,
     /// Canvas: classifier-free guidance; above 0 every step costs two passes [default: 0, off]
     #[arg(long, value_name = "SCALE", allow_negative_numbers = true)]
     cfg_scale: Option<f32>,
-    /// Canvas: one of Dream's schedules [default: entropy for Dream, off for LLaDA]
-    #[arg(long, value_name = "NAME", value_parser = ["origin", "maskgit_plus", "topk_margin", "entropy"])]
+    /// Canvas: one of Dream's schedules, or RND1's (even_entropy) [default: entropy for Dream, even_entropy for RND1, off for LLaDA]
+    #[arg(long, value_name = "NAME", value_parser = ["origin", "maskgit_plus", "topk_margin", "entropy", "even_entropy"])]
     alg: Option<String>,
     /// Canvas with --alg: where the schedule's time line ends [default: 0.001]
     #[arg(long, value_name = "E", allow_negative_numbers = true)]
@@ -62,7 +64,7 @@ impl DecodingArgs {
                 self.canvas(own, llm)
             }
             Decoding::SubBlock(own) => self.sub_block(own, llm.name()),
-            _ => self.speculation.decoding(self.block(BlockDiffusion::default(), llm.name())?),
+            _ => self.editing.with_editing(self.speculation.decoding(self.block(self.editing.block()?, llm.name())?)?),
         }
     }
 
@@ -76,6 +78,7 @@ impl DecodingArgs {
             return said(format!("{option} belongs to canvas diffusion, but {model} decodes by block diffusion; leave it out"));
         }
         let strategy: Strategy = self.strategy.as_deref().map(str::parse).transpose()?.unwrap_or(own.strategy);
+        let threshold = self.threshold.or(own.threshold.filter(|_| strategy == own.strategy));
         if self.threshold.is_some() && strategy != Strategy::LowConfidenceDynamic {
             return said("--threshold has an effect with --strategy low_confidence_dynamic only; leave one of them out".into());
         }
@@ -86,7 +89,7 @@ impl DecodingArgs {
             block_length: self.block_length.or(own.block_length),
             steps: self.steps.or(own.steps),
             strategy,
-            threshold: self.threshold.or(own.threshold),
+            threshold,
             entropy_bound: self.entropy_bound.or(own.entropy_bound),
         })
     }
@@ -115,7 +118,7 @@ impl DecodingArgs {
         let block_only =
             [("--steps", self.steps.is_some()), ("--strategy", self.strategy.is_some()), ("--entropy-bound", self.entropy_bound.is_some())];
         let given = block_only.into_iter().find(|(_, given)| *given).map(|(option, _)| option);
-        if let Some(option) = given.or_else(|| self.canvas_option()).or_else(|| self.speculation.option()) {
+        if let Some(option) = given.or_else(|| self.editing.option()).or_else(|| self.canvas_option()).or_else(|| self.speculation.option()) {
             return said(format!("{option} has no meaning for sub-block diffusion, by which {model} decodes; leave it out"));
         }
         let own =
@@ -129,6 +132,10 @@ impl DecodingArgs {
             let model = llm.name();
             return said(format!("--entropy-bound belongs to block diffusion, but {model} decodes by canvas diffusion; leave it out"));
         }
+        if let Some(option) = self.editing.option() {
+            let model = llm.name();
+            return said(format!("{option} belongs to block diffusion, but {model} decodes by canvas diffusion; leave it out"));
+        }
         let factor = self.acceleration.factor.is_some();
         for (option, given) in [("--threshold", self.threshold.is_some()), ("--factor", factor)] {
             if self.steps.is_some() && given {
@@ -140,7 +147,7 @@ impl DecodingArgs {
                 return said(format!("{option} and --alg are two ways to choose slots; leave one of them out"));
             }
         }
-        let has_schedule = self.threshold.is_none() && !factor && (self.alg.is_some() || llm.subject().dream);
+        let has_schedule = self.threshold.is_none() && !factor && (self.alg.is_some() || llm.subject().alg.is_some());
         for (option, given) in [("--eps", self.eps.is_some()), ("--alg-temp", self.alg_temp.is_some())] {
             if given && !has_schedule {
                 return said(format!("{option} has an effect with one of Dream's schedules only; add --alg"));

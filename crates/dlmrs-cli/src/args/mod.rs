@@ -4,6 +4,7 @@ mod acceleration;
 mod bench;
 mod chat;
 mod decoding;
+mod editing;
 mod eval;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -24,6 +25,7 @@ use acceleration::AccelerationArgs;
 pub(crate) use bench::{BenchArgs, SettingArgs};
 pub(crate) use chat::ChatArgs;
 pub(crate) use decoding::DecodingArgs;
+use editing::EditingArgs;
 pub(crate) use eval::EvalArgs;
 pub(crate) use framing::FramingArgs;
 pub(crate) use model::{LoadArgs, OverrideArgs};

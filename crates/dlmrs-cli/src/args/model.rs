@@ -22,8 +22,8 @@ pub(crate) struct LoadArgs {
     /// Threads on the CPU [default: all that the process may use]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
-    /// A second model that drafts for --method simsd: a folder, a GGUF file or a bundled model of the same family, or the model's own name again for
-    /// the same weights
+    /// A second model that drafts for --method simsd: a folder, a GGUF file or a bundled model with the same tokens, or the model's own name
+    /// again for the same weights
     #[arg(long, value_name = "MODEL")]
     draft: Option<String>,
     /// Where the draft model runs, as --device [default: the same]

@@ -57,25 +57,25 @@ pub(crate) fn run(args: &DemoArgs, console: &mut Console<'_>, interrupt: &dyn Fn
 /// The method of the model, with settings that show it well.
 fn settings(llm: &Arc<Llm>) -> Decoding {
     match llm.own_decoding() {
-        Decoding::Block(_) | Decoding::Lookahead(_) | Decoding::SimSD(_) | Decoding::S2D2(_) => Decoding::Block(BlockDiffusion::default()),
         own @ Decoding::SubBlock(_) => own,
         Decoding::Canvas(_) => Decoding::Canvas(Canvas { block_length: Some(8), threshold: Some(0.9), ..Canvas::default() }),
+        _ => Decoding::Block(BlockDiffusion::default()),
     }
 }
 
 fn introduction(llm: &Llm, decoding: &Decoding, animated: bool) -> String {
     let method = match decoding {
-        Decoding::Block(_) | Decoding::Lookahead(_) | Decoding::SimSD(_) | Decoding::S2D2(_) => {
-            let length = llm.facts().block_length.unwrap_or(1);
-            format!("block diffusion, blocks of {length} from left to right; finished blocks are cached, exactly")
+        Decoding::Canvas(canvas) => {
+            let length = canvas.block_length.unwrap_or(MAX_TOKENS);
+            format!("canvas diffusion, every pass sees all {MAX_TOKENS} slots and decides those it is sure of, {length} at a time")
         }
         Decoding::SubBlock(_) => {
             let length = llm.facts().block_length.unwrap_or(1);
             format!("block diffusion in sub-blocks, blocks of {length} from left to right; finished blocks are cached, exactly")
         }
-        Decoding::Canvas(canvas) => {
-            let length = canvas.block_length.unwrap_or(MAX_TOKENS);
-            format!("canvas diffusion, every pass sees all {MAX_TOKENS} slots and decides those it is sure of, {length} at a time")
+        _ => {
+            let length = llm.facts().block_length.unwrap_or(1);
+            format!("block diffusion, blocks of {length} from left to right; finished blocks are cached, exactly")
         }
     };
     let note = if animated { ANIMATED } else { "" };

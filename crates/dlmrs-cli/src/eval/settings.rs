@@ -28,6 +28,10 @@ pub(super) fn sampling(params: &SamplingParams) -> Value {
 pub(super) fn decoding(decoding: &Decoding) -> Value {
     let mut settings = match decoding {
         Decoding::Block(block) => rule(block),
+        Decoding::Editing(editing) => {
+            let own = [("editing_threshold", number(editing.editing_threshold)), ("max_post_steps", json!(editing.max_post_steps))];
+            with(rule(&editing.block), own)
+        }
         Decoding::Canvas(canvas) => of_canvas(canvas),
         Decoding::Lookahead(lookahead) => {
             let own = [
@@ -168,6 +172,7 @@ fn alg(alg: DreamAlg) -> &'static str {
         DreamAlg::MaskgitPlus => "maskgit_plus",
         DreamAlg::TopkMargin => "topk_margin",
         DreamAlg::Entropy => "entropy",
+        DreamAlg::EvenEntropy => "even_entropy",
     }
 }
 
@@ -183,7 +188,7 @@ mod tests {
         for typed in ["low_confidence", "random"] {
             assert_eq!(typed.parse().map(remasking).ok(), Some(typed));
         }
-        for typed in ["origin", "maskgit_plus", "topk_margin", "entropy"] {
+        for typed in ["origin", "maskgit_plus", "topk_margin", "entropy", "even_entropy"] {
             assert_eq!(typed.parse().map(alg).ok(), Some(typed));
         }
     }
@@ -194,6 +199,14 @@ mod tests {
         let wanted =
             json!({"method": "SubBlockDiffusion", "block_length": null, "sub_block": 4, "threshold": 0.9, "sub_block_cache": false});
         assert_eq!(decoding(&Decoding::SubBlock(settings)), wanted);
+    }
+
+    #[test]
+    fn editing_is_told() {
+        let settings = decoding(&Decoding::Editing(dlmrs::Editing { editing_threshold: 0.85, ..dlmrs::Editing::default() }));
+        assert_eq!(settings["editing_threshold"].to_string(), "0.85");
+        assert_eq!((&settings["max_post_steps"], &settings["method"]), (&json!(16), &json!("BlockDiffusion")));
+        assert_eq!(decoding(&Decoding::Block(BlockDiffusion::default())).get("editing_threshold"), None);
     }
 
     #[test]

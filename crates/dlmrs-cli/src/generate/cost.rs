@@ -18,6 +18,7 @@ pub(crate) fn sentence(output: &Output) -> String {
         Tally { rounds: 0, .. } => String::new(),
         tally => format!(", {} of {} guesses accepted, {} corrected", tally.accepted, tally.drafted, tally.corrections),
     };
+    let edited = if stats.edited > 0 { format!(", {} tokens rewritten", stats.edited) } else { String::new() };
     let end = match (&output.stop_cause, output.finish_reason) {
         (Some(StopCause::Token(id)), _) => format!("ended by token {id}"),
         (Some(StopCause::Text(text)), _) => format!("ended before {text:?}"),
@@ -25,7 +26,7 @@ pub(crate) fn sentence(output: &Output) -> String {
         (None, reason) => reason.name().into(),
     };
     format!(
-        "{} tokens in {} passes ({}), {:.2} tokens a pass, {rows} rows{guessed}, {:.2} s, seed {}, {end}",
+        "{} tokens in {} passes ({}), {:.2} tokens a pass, {rows} rows{guessed}{edited}, {:.2} s, seed {}, {end}",
         stats.tokens,
         stats.total_passes(),
         kinds.join(", "),

@@ -54,6 +54,7 @@ pub(crate) fn stats(stats: &Stats) -> Value {
         "keys": by_kind(&stats.keys),
         "scanned_rows": stats.scanned_rows,
         "revealed": stats.revealed,
+        "edited": stats.edited,
         "blocks": stats.blocks,
         "mean_kept_suffix": stats.mean_kept_suffix(),
         "draft_passes": by_kind(&stats.draft_passes),

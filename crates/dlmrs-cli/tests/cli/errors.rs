@@ -116,6 +116,29 @@ fn speculation() {
 }
 
 #[test]
+fn editing() {
+    let reason = "rewrites tokens and cannot go with Lookahead: guesses are judged in states that only ever fill masks";
+    sdar(&["--method", "lookahead", "--editing-threshold", "0.5"], &format!("--editing-threshold {reason}"));
+    sdar(&["--method", "lookahead", "--preset", "llada2.1-quality"], &format!("this --preset {reason}"));
+    sdar(&["--method", "s2d2", "--editing-threshold", "0.5"], "--editing-threshold rewrites tokens and cannot go with S2D2");
+    let draft = ["--method", "simsd", "--draft", "tiny-sdar-draft", "--editing-threshold", "0.5"];
+    sdar(&draft, "--editing-threshold rewrites tokens and cannot go with SimSD");
+    sdar(&["--editing-threshold", "0.5"], "editing_threshold: is 0.5, but tiny-sdar was not trained to look at decided tokens again");
+    for threshold in ["-0.1", "1", "nan"] {
+        sdar(&["--editing-threshold", threshold], "a number from 0 to below 1 is needed");
+    }
+    sdar(&["--max-post-steps", "3"], "--max-post-steps has an effect with --editing-threshold only");
+    sdar(&["--preset", "llada2.1", "--editing-threshold", "off", "--max-post-steps", "3"], "--max-post-steps has an effect");
+    for option in [["--editing-threshold", "0.5"], ["--max-post-steps", "3"], ["--preset", "llada2.0"]] {
+        llada(&option, &format!("{} belongs to block diffusion, but tiny-llada decodes by canvas diffusion", option[0]));
+    }
+    let wrong = run(&["generate", "tiny-sdar", PROBLEM, "--preset", "llada3"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("llada2.1-quality"), "{}", wrong.err);
+    let wrong = run(&["generate", "tiny-sdar", PROBLEM, "--editing-threshold", "often"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("a number or 'off' is needed"), "{}", wrong.err);
+}
+
+#[test]
 fn settings_without_effect() {
     sdar(&["--threshold", "0.5", "--strategy", "margin"], "--threshold has an effect");
     sdar(&["--entropy-bound", "0.5"], "--entropy-bound has an effect");
@@ -133,6 +156,7 @@ fn settings_out_of_range() {
     sdar(&["--strategy", "entropy_bounded", "--entropy-bound", "-1"], "entropy_bound");
     llada(&["--cfg-scale", "-1"], "cfg_scale: is -1");
     llada(&["--alg", "origin", "--eps", "1"], "eps: is 1");
+    llada(&["--alg", "even_entropy", "--eps", "0.5"], "eps: has no effect with alg=\"even_entropy\"");
 }
 
 #[test]

@@ -189,6 +189,53 @@ fn a_model_without_a_tokenizer_takes_and_gives_ids() {
     assert_eq!(ids.unwrap().len(), 6, "{out}");
 }
 
+/// Presets and editing, on a model that edits: what is rewritten is counted, and options go before the preset.
+#[test]
+fn editing_and_presets() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "{\"prompt\": [5, 6, 7]}\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let model = golden("llada2_moe");
+    let ask = |options: &[&str]| {
+        let common = ["generate", &model, "--mask-token-id", "317", "--prompt-file", path, "--jsonl", "--max-tokens", "30", "--ignore-eos"];
+        let more = ["--block-length", "8", "--json"];
+        objects(&good(&[&common[..], &more, options].concat())).remove(0)
+    };
+    let same = |a: &[&str], b: &[&str]| {
+        let (a, b) = (ask(a), ask(b));
+        assert_eq!(
+            (&a["token_ids"], &a["stats"]["passes"], &a["stats"]["edited"]),
+            (&b["token_ids"], &b["stats"]["passes"], &b["stats"]["edited"])
+        );
+        a["stats"]["edited"].as_u64().unwrap()
+    };
+    let eager = ["--threshold", "0.2", "--editing-threshold", "0.1"];
+    assert!(same(&eager, &[&eager[..], &["--max-post-steps", "16"]].concat()) > 0);
+    same(&["--preset", "llada2.1-quality"], &["--threshold", "0.7", "--editing-threshold", "0.5"]);
+    same(&["--preset", "llada2.1", "--threshold", "0.2", "--editing-threshold", "0.1"], &eager);
+    assert_eq!(same(&["--preset", "llada2.1", "--editing-threshold", "off"], &["--preset", "llada2.0"]), 0);
+    assert_eq!(same(&["--preset", "llada2.1-speed"], &["--threshold", "0.5"]), 0);
+    same(&["--preset", "llada2.1", "--strategy", "margin"], &["--editing-threshold", "0.9", "--strategy", "margin"]);
+    let stats = run(&[
+        "generate",
+        &model,
+        "--mask-token-id",
+        "317",
+        "--prompt-file",
+        path,
+        "--jsonl",
+        "--max-tokens",
+        "30",
+        "--stats",
+        "--ignore-eos",
+        "--threshold",
+        "0.2",
+        "--editing-threshold",
+        "0.1",
+    ]);
+    assert!(stats.err.contains(" tokens rewritten"), "{}", stats.err);
+}
+
 #[test]
 fn biases_bans_and_stop_ids() {
     let ids = |more: &[&str]| {

@@ -3,6 +3,7 @@
 use super::config::{self, FeedForward, NativeAttention};
 use super::family::Profile;
 use super::{Family, gguf, names, qwen};
+use crate::decode::DreamAlg;
 use crate::sample::{Confidence, FilterOrder};
 
 const BODY: qwen::Body =
@@ -30,7 +31,8 @@ pub(super) const PROFILE: Profile = Profile {
     block_length_baked: false,
     stop_token_ids: &[151_643, 151_645],
     threshold: 0.85,
-    entropy_schedule: true,
+    schedule: Some(DreamAlg::Entropy),
+    edits: false,
     confidence: Confidence::Shaped,
     filter_order: FilterOrder::TopPFirst,
 };

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::json::{Object, shown};
 use super::names::Names;
 use super::{ModelConfig, dream, fast_dllm_v2, gguf, llada, llada_moe, llada2, rnd1, sdar, sdar_moe};
+use crate::decode::DreamAlg;
 use crate::sample::{Confidence, FilterOrder};
 use crate::{Error, Result};
 
@@ -49,8 +50,10 @@ pub(crate) struct Profile {
     pub(super) stop_token_ids: &'static [u32],
     /// The threshold of its own block diffusion.
     pub(crate) threshold: f32,
-    /// Whether a canvas is decided by falling entropy on Dream's time line unless told otherwise.
-    pub(crate) entropy_schedule: bool,
+    /// The schedule that its own sampler decides a whole canvas by; None where it decides block by block.
+    pub(crate) schedule: Option<DreamAlg>,
+    /// Whether it was trained to look at decided tokens again, so that block diffusion may edit them.
+    pub(crate) edits: bool,
     /// Which distribution its generation code takes confidences from above temperature 0.
     pub(crate) confidence: Confidence,
     /// In which order its generation code filters.

@@ -23,7 +23,8 @@ pub(super) const PROFILE: Profile = Profile {
     stop_token_ids: &[151_645],
     // What its published chat uses; the function's own default is 1, one token a pass.
     threshold: 0.9,
-    entropy_schedule: false,
+    schedule: None,
+    edits: false,
     // Its filter is top-p alone, and confidences come from what is left.
     confidence: Confidence::Shaped,
     filter_order: FilterOrder::TopKFirst,

@@ -48,7 +48,8 @@ pub(super) const PROFILE: Profile = Profile {
     block_length_baked: false,
     stop_token_ids: &[126_081, 126_348],
     threshold: 0.85,
-    entropy_schedule: false,
+    schedule: None,
+    edits: false,
     confidence: Confidence::Raw,
     filter_order: FilterOrder::TopKFirst,
 };

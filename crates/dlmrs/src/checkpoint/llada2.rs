@@ -42,7 +42,9 @@ pub(super) const PROFILE: Profile = Profile {
     block_length_baked: false,
     stop_token_ids: &[156_892],
     threshold: 0.95,
-    entropy_schedule: false,
+    schedule: None,
+    // 2.1 was; nothing in a config tells it from 2.0.
+    edits: true,
     confidence: Confidence::Shaped,
     filter_order: FilterOrder::TopKFirst,
 };

@@ -3,6 +3,7 @@
 use super::config::{FeedForward, NativeAttention};
 use super::family::Profile;
 use super::{Family, experts, gguf, names, qwen};
+use crate::decode::DreamAlg;
 use crate::sample::{Confidence, FilterOrder};
 
 const BODY: qwen::Body =
@@ -28,7 +29,8 @@ pub(super) const PROFILE: Profile = Profile {
     block_length_baked: false,
     stop_token_ids: &[151_645],
     threshold: 0.85,
-    entropy_schedule: true,
+    schedule: Some(DreamAlg::EvenEntropy),
+    edits: false,
     confidence: Confidence::Shaped,
     filter_order: FilterOrder::TopKFirst,
 };

@@ -22,7 +22,8 @@ pub(super) const PROFILE: Profile = Profile {
     block_length_baked: true,
     stop_token_ids: &[151_643, 151_645],
     threshold: 0.85,
-    entropy_schedule: false,
+    schedule: None,
+    edits: false,
     confidence: Confidence::Shaped,
     filter_order: FilterOrder::TopKFirst,
 };

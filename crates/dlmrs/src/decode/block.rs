@@ -6,9 +6,8 @@
 
 use super::method::{BlockDiffusion, Task};
 use super::rules::Rules;
-use super::{Answer, Decoder, Grid, PassKind, RevealRule, Revealed, Role, Scan, Wish};
+use super::{Answer, Decoder, Grid, RevealRule, Revealed, Wish};
 use crate::error::Result;
-use crate::pass::{Keep, Pass, Sees};
 
 /// The state of one request.
 pub struct BlockDecoder {
@@ -31,27 +30,11 @@ impl BlockDecoder {
         let rule = RevealRule::new(settings, task.threshold, grid.length);
         Self { grid, rules: Rules::new(&task, &[]), rule, step: 0, cached: 0, reading: Vec::new(), caching: 0 }
     }
-
-    /// Rows `from..to` of the canvas, those before `keep` appended to the cache.
-    fn pass(&self, from: usize, to: usize, keep: usize, read: Vec<u32>) -> Pass {
-        Pass {
-            tokens: self.grid.canvas[from..to].to_vec(),
-            positions: (from as u32..to as u32).collect(),
-            base: from,
-            sees: Sees::Blocks(self.grid.length),
-            keep: Keep::Append((0..(keep - from) as u32).collect()),
-            read,
-            tap: None,
-        }
-    }
 }
 
 impl Decoder for BlockDecoder {
     fn next_rows(&self) -> usize {
-        if self.finished() {
-            return 0;
-        }
-        self.grid.prefill(self.cached, self.grid.block).unwrap_or(self.grid.block - self.cached + self.grid.length)
+        self.grid.next_rows(self.cached)
     }
 
     fn next(&mut self) -> Result<Vec<Wish>> {
@@ -64,18 +47,14 @@ impl Decoder for BlockDecoder {
             self.reading.clear();
             return Ok(vec![self.grid.prefill_wish(from, chunk, self.grid.length)]);
         }
-        let end = block + self.grid.length;
         self.reading = self.grid.masked(block);
         if let Some(leftmost) = self.rule.looks_at(self.step) {
             self.reading.truncate(leftmost);
         }
         self.caching = block;
         self.rules.update(&self.grid.canvas);
-        let scans = self.reading.iter().enumerate().map(|(read, &p)| Scan { read, guide: None, rule: self.rules.at(p) }).collect();
-        let read = self.reading.iter().map(|&p| (p - from) as u32).collect();
-        let pass = self.pass(from, end, block, read);
-        let rows = self.grid.kept_rows(from, block).and(PassKind::Denoise, end - block);
-        Ok(vec![Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Denoise, rows }])
+        let rules = self.reading.iter().map(|&p| self.rules.at(p)).collect();
+        Ok(vec![self.grid.denoise_wish(from, &self.reading, rules)])
     }
 
     fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {

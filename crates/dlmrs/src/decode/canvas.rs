@@ -56,7 +56,7 @@ impl CanvasDecoder {
         let given = canvas.iter().map(|&id| id != task.mask_token_id);
         let hidden = if settings.cfg_scale > 0.0 { given.chain(std::iter::repeat_n(false, slots)).collect() } else { Vec::new() };
         canvas.resize(prompt + slots, task.mask_token_id);
-        let length = settings.block_length_for(task.dream, slots);
+        let length = settings.block_length_for(task.alg, slots);
         // Masks of the prompt are decided with the first block.
         let mut blocks: Vec<Range<usize>> =
             (prompt..prompt + slots).step_by(length).map(|from| from..(from + length).min(prompt + slots)).collect();

@@ -1,8 +1,9 @@
 //! The canvas of a block-causal model: blocks of B slots on an absolute grid, decided from left to right.
 
 use super::method::{BlockDiffusion, Task};
-use super::{Counts, PassKind, Role, Wish};
+use super::{Counts, PassKind, Role, Scan, Wish};
 use crate::pass::{Keep, Pass, Sees};
+use crate::sample::RowRule;
 
 /// Rows that are prefilled at a time.
 const CHUNK: usize = 512;
@@ -78,6 +79,32 @@ impl Grid {
         };
         let rows = self.kept_rows(from, to);
         Wish { model: Role::Target, cache: 0, pass, scans: Vec::new(), kind: PassKind::Prefill, rows }
+    }
+
+    /// How many rows the next pass feeds over a cache of `cached` entries: a prefill's, or what [`Self::denoise_wish`] asks for.
+    pub(crate) fn next_rows(&self, cached: usize) -> usize {
+        match self.finished() {
+            true => 0,
+            false => self.prefill(cached, self.block).unwrap_or(self.block - cached + self.length),
+        }
+    }
+
+    /// The target's pass that works on the current block, over a cache of `cached` entries: what is finished and not cached yet rides along
+    /// and is kept; of the block the slots `reading` are read, each by its rule.
+    pub(crate) fn denoise_wish(&self, cached: usize, reading: &[usize], rules: Vec<RowRule>) -> Wish {
+        let (block, end) = (self.block, self.block + self.length);
+        let pass = Pass {
+            tokens: self.canvas[cached..end].to_vec(),
+            positions: (cached as u32..end as u32).collect(),
+            base: cached,
+            sees: Sees::Blocks(self.length),
+            keep: Keep::Append((0..(block - cached) as u32).collect()),
+            read: reading.iter().map(|&p| (p - cached) as u32).collect(),
+            tap: None,
+        };
+        let scans = rules.into_iter().enumerate().map(|(read, rule)| Scan { read, guide: None, rule }).collect();
+        let rows = self.kept_rows(cached, block).and(PassKind::Denoise, self.length);
+        Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Denoise, rows }
     }
 
     /// The rows `from..to`, which go into a cache, by what they serve.

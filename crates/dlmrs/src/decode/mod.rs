@@ -5,6 +5,8 @@
 mod block;
 mod canvas;
 mod counts;
+mod edit;
+pub mod even;
 mod grid;
 mod method;
 pub mod reveal;
@@ -18,11 +20,13 @@ mod wish;
 pub use block::BlockDecoder;
 pub use canvas::CanvasDecoder;
 pub use counts::{Counts, PassKind, Tally};
+pub use edit::EditingDecoder;
 pub(crate) use grid::Grid;
 pub(crate) use method::temperature;
-pub use method::{Acceptance, Amount, Fallback, Grade, Lookahead, Offer, S2D2, SimSD, Variant, VerifyLayout, estimator};
+pub use method::{Acceptance, Amount, Editing, Fallback, Grade, Lookahead, Offer, S2D2, SimSD, Variant, VerifyLayout, estimator};
 pub use method::{BlockDiffusion, Canvas, Decoding, DreamAlg, Remasking, Strategy, SubBlockDiffusion, Subject, Task};
 pub use method::{CacheMode, DropoutKind, EarlyStop, Refresh, Spotlight, Suffix, SuffixDropout, WindowTail, preset, presets};
+pub use method::{block_preset, block_presets};
 pub use rule::RevealRule;
 pub use sub_block::SubBlockDecoder;
 pub use wish::{Answer, FullRows, Role, Scan, Took, Wish};
@@ -41,21 +45,24 @@ pub enum How {
     Accepted,
     /// Put in place of a guess that was rejected.
     Corrected,
+    /// Put in place of a token that was decided before, in the same block.
+    Edited,
 }
 
 impl How {
-    /// "ranked", "bound", "accepted" or "corrected".
+    /// "ranked", "bound", "accepted", "corrected" or "edited".
     pub fn name(self) -> &'static str {
         match self {
             Self::Ranked => "ranked",
             Self::Bound => "bound",
             Self::Accepted => "accepted",
             Self::Corrected => "corrected",
+            Self::Edited => "edited",
         }
     }
 }
 
-/// A slot that has just been decided.
+/// A slot that has just been decided, or decided anew ([`How::Edited`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Revealed {
     /// Its place in the canvas.
@@ -95,7 +102,8 @@ pub trait Decoder: Send {
     /// All tokens, prompt included; undecided slots hold the mask id.
     fn canvas(&self) -> &[u32];
 
-    /// Everything before this place is decided and will not be looked at again (whole blocks only, until the end).
+    /// Everything before this place is decided and will not change any more (whole blocks only, until the end). A decoder that edits may
+    /// rewrite what stands behind it, but never with a mask.
     fn committed(&self) -> usize;
 
     /// Whether every slot is decided.

@@ -11,7 +11,8 @@ pub struct RequestId(pub(super) u64);
 /// Something that happened to a request during a step.
 #[derive(Debug)]
 pub enum Event {
-    /// Slots were decided, after so many passes of the request (with guidance two of them a step).
+    /// Slots were decided, or decided anew where editing is on ([`crate::decode::How::Edited`]), after so many passes of the request (with
+    /// guidance two of them a step).
     Revealed {
         /// The request.
         id: RequestId,

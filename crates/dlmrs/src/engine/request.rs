@@ -7,7 +7,7 @@ use super::stats::Stats;
 use super::stop::Watch;
 use super::trace::Trace;
 use crate::cache::KvCache;
-use crate::decode::{Answer, Decoder, Decoding, Task};
+use crate::decode::{Answer, Decoder, Decoding, How, Task};
 use crate::error::{Error, Result};
 use crate::llm::Llm;
 use crate::params::SamplingParams;
@@ -74,7 +74,7 @@ impl Active {
             block_length: llm.facts().block_length,
             threshold: llm.config().family.profile().threshold,
             shift: llm.config().shift,
-            dream: llm.is_dream(),
+            alg: llm.schedule(),
             confidence: llm.confidence(),
             filter_order: llm.filter_order(),
         };
@@ -116,7 +116,9 @@ impl Active {
     /// Gives the decoder its answers and reports what came of them.
     pub(super) fn take(&mut self, answers: &[Answer], events: &mut Vec<Event>) -> Result<()> {
         let slots = self.decoder.take(answers)?;
-        self.stats.revealed += slots.len();
+        let edited = slots.iter().filter(|slot| slot.how == How::Edited).count();
+        self.stats.revealed += slots.len() - edited;
+        self.stats.edited += edited;
         if let Some(trace) = &mut self.trace {
             trace.add(self.stats.total_passes(), &slots);
         }
@@ -149,7 +151,7 @@ impl Active {
     /// Reports the rest and the result.
     pub(super) fn finish(&mut self, reason: FinishReason, events: &mut Vec<Event>) {
         if reason == FinishReason::Cancelled {
-            self.follow(self.decided); // what was decided counts, though the decoder would have looked at it later
+            self.follow(self.decided); // what was decided counts, though the decoder would have looked at it, or edited it, later
         }
         self.watch.close();
         let (token_ids, text) = self.watch.take(usize::MAX, true);

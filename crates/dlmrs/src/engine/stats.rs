@@ -23,6 +23,8 @@ pub struct Stats {
     pub scanned_rows: usize,
     /// Slots that were decided, those beyond the stop included.
     pub revealed: usize,
+    /// Decided tokens that were rewritten, counted again each time.
+    pub edited: usize,
     /// Blocks of a canvas that were begun, and how many masks behind them were fed, all added up.
     pub blocks: usize,
     /// See `blocks`.

@@ -1,5 +1,7 @@
 //! How each slot of a request came to be decided.
 
+use std::collections::HashMap;
+
 use crate::decode::{How, Revealed};
 
 /// A slot as it was decided.
@@ -24,8 +26,10 @@ pub struct Traced {
 /// How a request came to its tokens.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
-    /// Every decided slot by its place, the unused ones included; of one that was decided more than once, the last time.
+    /// Every decided slot by its place, the unused ones included; of one that was edited, the last time.
     pub slots: Vec<Traced>,
+    /// What edited slots held before, in the order in which it was decided. Empty without editing.
+    pub replaced: Vec<Traced>,
     /// Of each block of a canvas that was begun, the places behind it that its passes fed.
     pub kept_suffix: Vec<Vec<u32>>,
 }
@@ -46,11 +50,14 @@ impl Trace {
 
     /// In order, with what was kept.
     pub(super) fn finish(self, kept_suffix: &[Vec<u32>]) -> Self {
-        let mut slots = self.slots;
-        slots.reverse();
+        let last: HashMap<usize, usize> = self.slots.iter().enumerate().map(|(i, slot)| (slot.position, i)).collect();
+        let (mut slots, mut replaced) = (Vec::with_capacity(last.len()), Vec::new());
+        for (i, slot) in self.slots.into_iter().enumerate() {
+            let to = if last.get(&slot.position) == Some(&i) { &mut slots } else { &mut replaced };
+            to.push(slot);
+        }
         slots.sort_by_key(|slot| slot.position);
-        slots.dedup_by_key(|slot| slot.position);
-        Self { slots, kept_suffix: kept_suffix.to_vec() }
+        Self { slots, replaced, kept_suffix: kept_suffix.to_vec() }
     }
 }
 
@@ -68,7 +75,9 @@ mod tests {
         let mut trace = Trace::default();
         trace.add(1, &[revealed(7, 1), revealed(4, 2)]);
         trace.add(2, &[revealed(5, 3), revealed(7, 4)]);
-        let slots: Vec<_> = trace.finish(&[]).slots.iter().map(|slot| (slot.position, slot.token, slot.pass)).collect();
-        assert_eq!(slots, [(4, 2, 1), (5, 3, 2), (7, 4, 2)]);
+        let Trace { slots, replaced, .. } = trace.finish(&[]);
+        let shown = |slots: &[Traced]| slots.iter().map(|slot| (slot.position, slot.token, slot.pass)).collect::<Vec<_>>();
+        assert_eq!(shown(&slots), [(4, 2, 1), (5, 3, 2), (7, 4, 2)]);
+        assert_eq!(shown(&replaced), [(7, 1, 1)]);
     }
 }

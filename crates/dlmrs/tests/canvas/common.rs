@@ -35,9 +35,12 @@ pub(crate) fn one_layer(family: &str) -> Arc<Llm> {
     let key = if family == "llada" { "n_layers" } else { "num_hidden_layers" };
     assert_eq!(config[key], 3);
     config[key] = 1.into();
+    if config["moe_layer_freq"].is_array() {
+        config["moe_layer_freq"] = serde_json::json!([1]);
+    }
     std::fs::write(copy.path().join("config.json"), config.to_string()).unwrap();
     let mut tensors = candle_core::safetensors::load(folder(family).join("model.safetensors"), &candle_core::Device::Cpu).unwrap();
-    tensors.retain(|name, _| [".1.", ".2."].iter().all(|layer| !name.contains(layer)));
+    tensors.retain(|name, _| ["layers.1.", "layers.2.", "blocks.1.", "blocks.2."].iter().all(|layer| !name.contains(layer)));
     candle_core::safetensors::save(&tensors, copy.path().join("model.safetensors")).unwrap();
     load(copy.path(), 2, Backend::Auto)
 }

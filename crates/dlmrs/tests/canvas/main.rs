@@ -6,6 +6,7 @@ mod attention;
 mod common;
 mod draws;
 mod equal;
+mod mixtures;
 mod refused;
 mod rows;
 mod stops;

@@ -65,6 +65,9 @@ fn caches_and_rules() {
     refused("llada", Canvas { factor: Some(1.0), threshold: Some(0.9), ..canvas() }, "factor", "in place of a threshold");
     refused("dream", Canvas { factor: Some(1.0), alg: Some(DreamAlg::Entropy), ..canvas() }, "alg", "no effect with a factor");
     refused("dream", Canvas { factor: Some(1.0), eps: 0.1, ..canvas() }, "eps", "leave out factor");
+    let even = Canvas { alg: Some(DreamAlg::EvenEntropy), eps: 0.1, ..canvas() };
+    refused("dream", even.clone(), "eps", "which has no time line");
+    refused("rnd1", Canvas { alg: None, ..even }, "eps", "which has no time line");
     refused("llada", Canvas { factor_compat: true, ..canvas() }, "factor_compat", "with a factor only");
     refused("llada", Canvas { max_reveals: Some(2), ..canvas() }, "max_reveals", "a threshold or a factor only");
     refused("llada", Canvas { max_reveals: Some(0), threshold: Some(0.9), ..canvas() }, "max_reveals", "is 0");

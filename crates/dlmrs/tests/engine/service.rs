@@ -144,7 +144,8 @@ fn a_trace_tells_how_each_slot_was_decided() {
         let plain = one(&llm, request(prompt.clone(), params(24)));
         let traced = one(&llm, request(prompt.clone(), SamplingParams { trace: true, ..params(24) }));
         assert_eq!((plain.trace, &plain.token_ids), (None, &traced.token_ids));
-        let dlmrs::engine::Trace { slots: trace, kept_suffix } = traced.trace.unwrap();
+        let dlmrs::engine::Trace { slots: trace, kept_suffix, replaced } = traced.trace.unwrap();
+        assert!(replaced.is_empty(), "nothing is decided twice without editing");
         assert_eq!(kept_suffix.len(), traced.stats.blocks);
         assert_eq!(trace.len(), traced.stats.revealed);
         let positions: Vec<usize> = trace.iter().map(|slot| slot.position).collect();

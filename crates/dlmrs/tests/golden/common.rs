@@ -13,9 +13,16 @@ pub(crate) fn folder(family: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(family)
 }
 
+/// The mask of every golden checkpoint.
+pub(crate) const MASK: u32 = 317;
+
 pub(crate) fn load(family: &str, backend: Backend) -> Arc<Llm> {
-    let options = LoadOptions { device: "cpu".into(), backend, threads: Some(2), ..LoadOptions::default() };
-    let overrides = Overrides { mask_token_id: Some(317), ..Overrides::default() };
+    load_with(family, backend, 2)
+}
+
+pub(crate) fn load_with(family: &str, backend: Backend, threads: usize) -> Arc<Llm> {
+    let options = LoadOptions { device: "cpu".into(), backend, threads: Some(threads), ..LoadOptions::default() };
+    let overrides = Overrides { mask_token_id: Some(MASK), ..Overrides::default() };
     Llm::load(folder(family).to_str().unwrap(), &options, &overrides).unwrap()
 }
 

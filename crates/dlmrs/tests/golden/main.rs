@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // tests
 
 mod common;
+mod editing;
 mod forward;
 mod generate;
 mod mixtures;
+mod slow;

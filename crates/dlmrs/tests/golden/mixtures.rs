@@ -82,3 +82,35 @@ fn an_expert_is_read_once_for_all_its_rows_and_not_at_all_without() {
         assert!(all > layers * per_token && all <= layers * experts, "{family}: {all} reads");
     }
 }
+
+/// What is counted is what matters: an expert's weights have an effect on a forward if and only if they are among its reads. Each expert in turn
+/// gets other weights, and the logits change for exactly as many as were read.
+#[test]
+fn reads_are_the_experts_that_have_an_effect() {
+    for (family, sees, _, per_token, layers) in MIXTURES {
+        let llm = load(family, 2);
+        let tensors = candle_core::safetensors::load(folder(family).join("model.safetensors"), &candle_core::Device::Cpu).unwrap();
+        let downs: Vec<&String> = tensors.keys().filter(|name| name.contains(".experts.") && name.contains("down_proj")).collect();
+        let passes = [pass(&[5], &sees), pass(&[5, 9, 200, 31], &sees)];
+        let mut effects = [0; 2];
+        let plain = passes.clone().map(|pass| {
+            let before = llm.model().expert_reads();
+            let rows = run(&llm, vec![pass]);
+            (rows, llm.model().expert_reads() - before)
+        });
+        for name in downs {
+            let mut changed = tensors.clone();
+            changed.insert(name.clone(), (&tensors[name] * 3.0).unwrap());
+            let copy = tempfile::tempdir().unwrap();
+            std::fs::copy(folder(family).join("config.json"), copy.path().join("config.json")).unwrap();
+            candle_core::safetensors::save(&changed, copy.path().join("model.safetensors")).unwrap();
+            let other = load_at(copy.path().to_str().unwrap(), 2);
+            for ((pass, (rows, _)), effects) in passes.iter().zip(&plain).zip(&mut effects) {
+                *effects += u64::from(run(&other, vec![pass.clone()]) != *rows);
+            }
+        }
+        assert_eq!(plain.each_ref().map(|(_, reads)| *reads), effects, "{family}");
+        assert_eq!(effects[0] as usize, layers * per_token, "{family}");
+        assert!(effects[1] > effects[0] && effects[1] as usize <= 4 * layers * per_token, "{family}: {effects:?}");
+    }
+}

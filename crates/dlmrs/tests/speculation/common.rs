@@ -57,7 +57,7 @@ pub(crate) fn task(prompt: Vec<u32>, params: SamplingParams, seed: u64) -> Task 
         stop_token_ids: vec![],
         block_length: Some(4),
         shift: false,
-        dream: false,
+        alg: None,
         confidence: Confidence::Shaped,
         filter_order: FilterOrder::TopKFirst,
         threshold: 0.85,

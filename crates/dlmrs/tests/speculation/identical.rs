@@ -17,7 +17,7 @@ fn models() -> &'static [Arc<Llm>] {
     MODELS.get_or_init(|| ["sdar", "sdar_tied", "sdar_onelayer"].map(golden).into())
 }
 
-fn rule() -> impl Any<Value = BlockDiffusion> {
+pub(crate) fn rule() -> impl Any<Value = BlockDiffusion> {
     (1usize..9, 1usize..10, 0usize..5, 0.01f32..0.6, 0.1f32..9.0).prop_map(|(length, steps, strategy, threshold, bound)| BlockDiffusion {
         block_length: Some(length),
         steps: Some(steps),
@@ -27,7 +27,7 @@ fn rule() -> impl Any<Value = BlockDiffusion> {
     })
 }
 
-fn params() -> impl Any<Value = SamplingParams> {
+pub(crate) fn params() -> impl Any<Value = SamplingParams> {
     (
         prop_oneof![Just(0.0f32), Just(0.7), Just(1.5)],
         prop_oneof![3 => Just(0usize), 1 => Just(5)],
@@ -44,11 +44,11 @@ fn params() -> impl Any<Value = SamplingParams> {
         })
 }
 
-fn prompt() -> impl Any<Value = Vec<u32>> {
+pub(crate) fn prompt() -> impl Any<Value = Vec<u32>> {
     proptest::collection::vec(prop_oneof![9 => 0u32..300, 1 => Just(MASK)], 1..20)
 }
 
-fn simsd() -> impl Any<Value = SimSD> {
+pub(crate) fn simsd() -> impl Any<Value = SimSD> {
     let gamma = (1usize..9, any::<bool>(), prop_oneof![4 => Just(false), 1 => Just(true)]);
     let rest = (proptest::option::of(1usize..4), any::<bool>(), proptest::option::of(1usize..60), any::<bool>(), any::<bool>());
     (rule(), gamma, 1usize..4, rest).prop_map(

@@ -5,6 +5,7 @@ mod common;
 mod identical;
 mod law;
 mod layouts;
+mod mixtures;
 mod pair;
 mod self_speculative;
 mod walks;

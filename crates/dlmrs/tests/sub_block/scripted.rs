@@ -21,7 +21,7 @@ fn task(prompt: Vec<u32>, max_tokens: usize) -> Task {
         threshold: 0.9,
         block_length: Some(8),
         shift: true,
-        dream: false,
+        alg: None,
         confidence: Confidence::Shaped,
         filter_order: FilterOrder::TopKFirst,
     }

@@ -1,5 +1,6 @@
 //! The reveal rules of a canvas: what a step reads, and which of it is decided.
 
+use crate::decode::even::even_quotas;
 use crate::decode::method::{Canvas, DreamAlg, Remasking, Task};
 use crate::decode::reveal::{self, Candidate, Chosen};
 use crate::decode::schedule::{dream_share, quotas};
@@ -36,11 +37,10 @@ enum Rule {
 
 impl Chooser {
     pub(super) fn new(settings: &Canvas, task: &Task) -> Self {
-        let rule = match (settings.threshold, settings.factor, settings.alg) {
+        let rule = match (settings.threshold, settings.factor, settings.alg.or(task.alg)) {
             (Some(threshold), ..) => Rule::Threshold(threshold, settings.strategy),
             (None, Some(factor), _) => Rule::Factor(factor, settings.factor_compat, settings.strategy),
             (None, None, Some(alg)) => Rule::Dream(alg, settings.eps),
-            (None, None, None) if task.dream => Rule::Dream(DreamAlg::Entropy, settings.eps),
             (None, None, None) => Rule::Fixed(settings.strategy),
         };
         Self {
@@ -59,6 +59,7 @@ impl Chooser {
 
     /// A block of so many masks begins, to be decided in so many steps.
     pub(super) fn enter(&mut self, masks: usize, steps: usize) {
+        let quotas = if matches!(self.rule, Rule::Dream(DreamAlg::EvenEntropy, _)) { even_quotas } else { quotas };
         (self.step, self.steps, self.quotas) = (0, steps, quotas(masks, steps));
     }
 
@@ -77,7 +78,7 @@ impl Chooser {
             let share = |eps| dream_share(self.step, self.steps, eps);
             self.quota = match self.rule {
                 Rule::Threshold(..) | Rule::Factor(..) => masks.len(),
-                Rule::Fixed(_) => self.quotas.get(self.step).copied().unwrap_or(masks.len()),
+                Rule::Fixed(_) | Rule::Dream(DreamAlg::EvenEntropy, _) => self.quotas.get(self.step).copied().unwrap_or(masks.len()),
                 Rule::Dream(DreamAlg::Origin, eps) => {
                     let share = if last { 1.0 } else { f64::from(share(eps)) };
                     let number = |p: usize| Stream::new(self.seed, Purpose::Origin, self.step as u32, p as u32).uniform();
@@ -130,7 +131,7 @@ impl Chooser {
                 return self.random(position);
             }
             Rule::Dream(DreamAlg::TopkMargin, _) => stat.margin,
-            Rule::Dream(DreamAlg::Entropy, _) => -stat.entropy,
+            Rule::Dream(DreamAlg::Entropy | DreamAlg::EvenEntropy, _) => -stat.entropy,
             _ => stat.probability,
         };
         match self.rule {

@@ -28,7 +28,7 @@ impl std::str::FromStr for Remasking {
     }
 }
 
-/// Dream's schedules.
+/// Dream's schedules, and RND1's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DreamAlg {
     /// Every mask is revealed independently with the step's share as probability.
@@ -37,8 +37,10 @@ pub enum DreamAlg {
     MaskgitPlus,
     /// By the distance between first and second probability.
     TopkMargin,
-    /// By falling entropy.
+    /// By rising entropy.
     Entropy,
+    /// By rising entropy, not on Dream's time line but the same share in each step (RND1's sampler).
+    EvenEntropy,
 }
 
 impl std::str::FromStr for DreamAlg {
@@ -49,7 +51,11 @@ impl std::str::FromStr for DreamAlg {
             "maskgit_plus" => Self::MaskgitPlus,
             "topk_margin" => Self::TopkMargin,
             "entropy" => Self::Entropy,
-            other => return Err(Error::input("alg", format!("'{other}' is unknown; use origin, maskgit_plus, topk_margin or entropy"))),
+            "even_entropy" => Self::EvenEntropy,
+            other => {
+                let known = "origin, maskgit_plus, topk_margin, entropy or even_entropy";
+                return Err(Error::input("alg", format!("'{other}' is unknown; use {known}")));
+            }
         })
     }
 }
@@ -84,7 +90,8 @@ pub struct Canvas {
     pub early_stop: EarlyStop,
     /// Classifier-free guidance; 0 is off. Above 0 every step costs two passes.
     pub cfg_scale: f32,
-    /// Dream's schedules instead of the fixed one. None: `entropy` for Dream, off for LLaDA.
+    /// A schedule for the whole canvas instead of the fixed one for each block. None: `entropy` for Dream, `even_entropy` for RND1, off for
+    /// LLaDA.
     pub alg: Option<DreamAlg>,
     /// Where Dream's time line ends.
     pub eps: f32,
@@ -121,9 +128,9 @@ impl Default for Canvas {
 }
 
 impl Canvas {
-    /// B, for a canvas of so many slots; `dream` says whether it is one of Dream's.
-    pub(in crate::decode) fn block_length_for(&self, dream: bool, slots: usize) -> usize {
-        let whole = dream && self.cache == CacheMode::None && self.suffix == Suffix::Off;
+    /// B, for a canvas of so many slots; `alg` is the model's own schedule.
+    pub(in crate::decode) fn block_length_for(&self, alg: Option<DreamAlg>, slots: usize) -> usize {
+        let whole = alg.is_some() && self.cache == CacheMode::None && self.suffix == Suffix::Off;
         self.block_length.unwrap_or(if whole { slots } else { 32 }).max(1)
     }
 
@@ -132,11 +139,12 @@ impl Canvas {
         self.threshold.is_some() || self.factor.is_some()
     }
 
-    /// Refuses settings that would have no effect (but for `steps`, which a threshold makes superfluous); `dream` says whether Dream's schedule is the default.
-    fn check_together(&self, dream: bool) -> Result<()> {
+    /// Refuses settings that would have no effect (but for `steps`, which a threshold makes superfluous); `alg` is the model's own schedule.
+    fn check_together(&self, alg: Option<DreamAlg>) -> Result<()> {
         self.check_rule_together()?;
         let refuse = |name: &str, message: &str| Err(Error::input(name, message));
-        let scheduled = !self.by_confidence() && (self.alg.is_some() || dream);
+        let alg = self.alg.or(alg).filter(|_| !self.by_confidence());
+        let scheduled = alg.is_some();
         if self.strategy == Remasking::Random && scheduled {
             return refuse("strategy", "'random' has no effect with Dream's schedules; use alg=\"origin\", or give a threshold");
         }
@@ -150,7 +158,10 @@ impl Canvas {
                 return refuse(name, &format!("has an effect with one of Dream's schedules only; {way_out}, or leave it out"));
             }
         }
-        let origin = scheduled && self.alg == Some(DreamAlg::Origin);
+        if alg == Some(DreamAlg::EvenEntropy) && self.eps != Self::default().eps {
+            return refuse("eps", "has no effect with alg=\"even_entropy\", which has no time line; leave it out");
+        }
+        let origin = alg == Some(DreamAlg::Origin);
         if origin && self.alg_temp > 0.0 {
             return refuse("alg_temp", "has no effect with alg=\"origin\", which draws its slots anyway; leave one of them out");
         }
@@ -227,7 +238,7 @@ impl Method for Canvas {
     }
 
     fn suits(&self, subject: &Subject<'_>) -> Result<()> {
-        self.check_together(subject.dream)?;
+        self.check_together(subject.alg)?;
         if self.logits_eos_inf && subject.eos_token_id.is_none() {
             return Err(Error::input("logits_eos_inf", format!("{} names no end-of-text token that could be banned", subject.name)));
         }
@@ -236,7 +247,7 @@ impl Method for Canvas {
 
     fn fits(&self, subject: &Subject<'_>, prompt: usize, slots: usize) -> Result<()> {
         let end = prompt + slots;
-        let length = self.block_length_for(subject.dream, slots);
+        let length = self.block_length_for(subject.alg, slots);
         let behind: Vec<usize> = (prompt..end).step_by(length).map(|from| (from + length).min(end)).collect();
         self.suffix.fits(&behind, end)
     }

@@ -7,9 +7,15 @@ const MOST_STEPS: usize = 1 << 16;
 
 /// Refuses 0, and what would take long to lay out.
 pub(super) fn steps(value: Option<usize>) -> Result<()> {
-    match value {
-        Some(value) if value > MOST_STEPS => Err(Error::input("steps", format!("is {value}; at most {MOST_STEPS} are possible"))),
-        _ => positive("steps", value),
+    value.map_or(Ok(()), |value| at_most_steps("steps", value))?;
+    positive("steps", value)
+}
+
+/// Refuses more steps than anybody waits for.
+pub(super) fn at_most_steps(name: &str, value: usize) -> Result<()> {
+    match value > MOST_STEPS {
+        true => Err(Error::input(name, format!("is {value}; at most {MOST_STEPS} are possible"))),
+        false => Ok(()),
     }
 }
 

@@ -5,6 +5,7 @@ mod block;
 mod cache;
 mod canvas;
 mod check;
+mod editing;
 mod lookahead;
 mod offers;
 mod preset;
@@ -20,6 +21,7 @@ pub use block::{BlockDiffusion, Strategy};
 pub use cache::{CacheMode, EarlyStop, Refresh};
 pub use canvas::{Canvas, DreamAlg, Remasking};
 pub(crate) use check::temperature;
+pub use editing::{Editing, block_preset, block_presets};
 pub use lookahead::Lookahead;
 pub use offers::{Grade, Offer};
 pub use preset::{preset, presets};
@@ -38,6 +40,8 @@ use crate::error::{Error, Result};
 pub enum Decoding {
     /// For block-causal models (SDAR).
     Block(BlockDiffusion),
+    /// For block-causal models that were trained to look at decided tokens again (LLaDA2.1).
+    Editing(Editing),
     /// For bidirectional models (LLaDA, Dream).
     Canvas(Canvas),
     /// For block-causal models, with the model's own guesses.
@@ -59,8 +63,10 @@ pub struct Subject<'a> {
     pub attention: NativeAttention,
     /// Whether the prediction for slot i is read at row i - 1.
     pub shift: bool,
-    /// Whether Dream's schedule is its own.
-    pub dream: bool,
+    /// The schedule that its canvases are decided by unless told otherwise.
+    pub alg: Option<DreamAlg>,
+    /// Whether it was trained to look at decided tokens again.
+    pub edits: bool,
     /// End of text.
     pub eos_token_id: Option<u32>,
     /// B of the checkpoint, or what the user says it is.
@@ -120,6 +126,7 @@ impl Decoding {
     fn method(&self) -> &dyn Method {
         match self {
             Self::Block(method) => method,
+            Self::Editing(method) => method,
             Self::Canvas(method) => method,
             Self::Lookahead(method) => method,
             Self::SimSD(method) => method,

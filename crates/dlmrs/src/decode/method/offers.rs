@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{BlockDiffusion, CacheMode, Canvas, Decoding, Lookahead, S2D2, SimSD, SubBlockDiffusion, Subject, Suffix, SuffixDropout};
+use super::{BlockDiffusion, CacheMode, Canvas, Decoding, Editing, Lookahead, S2D2, SimSD, SubBlockDiffusion, Subject, Suffix, SuffixDropout};
 
 /// How a method's tokens relate to those of the model alone, with the same settings and seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -53,6 +53,7 @@ impl Offer {
         let canvas = |canvas: Canvas, setting, grade| Self::new(Decoding::Canvas(canvas), setting, grade);
         vec![
             Self::new(Decoding::Block(BlockDiffusion::default()), "", Identical),
+            Self::new(Decoding::Editing(Editing::default()), "editing_threshold=0.9", Identical),
             Self::new(Decoding::Lookahead(Lookahead::default()), "", Identical),
             Self::new(Decoding::SimSD(SimSD::default()), "", Identical),
             Self::new(Decoding::S2D2(S2D2::default()), "", Approximate),

@@ -1,5 +1,6 @@
 //! What a decoder has to know.
 
+use super::DreamAlg;
 use crate::params::SamplingParams;
 use crate::sample::{Confidence, FilterOrder};
 
@@ -28,8 +29,8 @@ pub struct Task {
     pub threshold: f32,
     /// Whether the prediction for slot i is read at row i - 1.
     pub shift: bool,
-    /// Dream's schedule is the default.
-    pub dream: bool,
+    /// The schedule that a canvas is decided by unless the settings say otherwise, as a whole; None is the fixed one, in blocks.
+    pub alg: Option<DreamAlg>,
     /// Which distribution confidences are taken from above temperature 0.
     pub confidence: Confidence,
     /// In which order filters are applied.

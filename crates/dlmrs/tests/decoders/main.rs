@@ -1,6 +1,8 @@
 //! Decoders with scripted answers and no model: progress, row accounting, what is fed and what is kept.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // tests
 
+mod editing;
+
 use dlmrs::SamplingParams;
 use dlmrs::decode::{
     Answer, BlockDiffusion, CacheMode, Canvas, Decoder, Decoding, DreamAlg, DropoutKind, EarlyStop, PassKind, Refresh, Remasking,
@@ -25,7 +27,7 @@ fn task(prompt: Vec<u32>, max_tokens: usize) -> Task {
         threshold: 0.85,
         block_length: Some(4),
         shift: false,
-        dream: false,
+        alg: None,
         confidence: Confidence::Raw,
         filter_order: FilterOrder::TopKFirst,
     }
@@ -146,7 +148,7 @@ fn a_canvas_feeds_everything_and_reads_the_masks_of_its_block() {
 #[test]
 fn the_shift_reads_the_row_before() {
     let settings = Canvas { block_length: Some(4), threshold: Some(0.0), ..Canvas::default() };
-    let shifted = Task { shift: true, dream: true, ..task(vec![MASK, 1], 3) };
+    let shifted = Task { shift: true, alg: Some(DreamAlg::Entropy), ..task(vec![MASK, 1], 3) };
     let wishes = finish(&mut *Decoding::Canvas(settings).decoder(shifted));
     assert_eq!(wishes[0].pass.read, [0, 1, 2, 3], "slot 0 has no row before it");
     assert_eq!(wishes[0].scans.iter().map(|s| s.rule.position).collect::<Vec<_>>(), [0, 2, 3, 4]);
@@ -220,10 +222,17 @@ fn any_decoding() -> impl Strategy2 {
             entropy_bound: Some(bound),
         })
     });
-    let algs = [None, Some(DreamAlg::Origin), Some(DreamAlg::MaskgitPlus), Some(DreamAlg::TopkMargin), Some(DreamAlg::Entropy)];
+    let algs = [
+        None,
+        Some(DreamAlg::Origin),
+        Some(DreamAlg::MaskgitPlus),
+        Some(DreamAlg::TopkMargin),
+        Some(DreamAlg::Entropy),
+        Some(DreamAlg::EvenEntropy),
+    ];
     let rules = (proptest::option::of(-0.5f32..1.5), proptest::option::of(0f32..3.0), any::<bool>(), proptest::option::of(1usize..6));
     let caches = (any_cache(), prop_oneof![2 => (1usize..4).prop_map(Refresh::Blocks), 1 => Just(Refresh::Step)], any_suffix());
-    let canvas = (1usize..20, 1usize..30, rules, 0usize..5, any::<bool>(), any::<bool>(), 0f32..1.0, caches).prop_map(
+    let canvas = (1usize..20, 1usize..30, rules, 0usize..6, any::<bool>(), any::<bool>(), 0f32..1.0, caches).prop_map(
         move |(b, steps, (threshold, factor, factor_compat, max_reveals), alg, random, guided, alg_temp, (cache, refresh, suffix))| {
             Decoding::Canvas(Canvas {
                 factor,
@@ -259,7 +268,7 @@ proptest! {
         dream in any::<bool>(),
     ) {
         decoding.validate().unwrap();
-        let task = Task { dream, shift: dream, ..task(prompt, max_tokens) };
+        let task = Task { alg: dream.then_some(DreamAlg::Entropy), shift: dream, ..task(prompt, max_tokens) };
         let wanted = task.prompt.len() + max_tokens;
         let length = match &decoding {
             Decoding::Block(b) => wanted.next_multiple_of(b.block_length.unwrap_or(4)),
@@ -324,7 +333,7 @@ fn between_refreshes_a_finished_block_is_appended() {
 fn the_shift_takes_the_first_slot_from_the_first_pass() {
     for cache in [CacheMode::Prefix, CacheMode::Dual] {
         let shifted = |refresh| {
-            let shifted = Task { shift: true, dream: true, ..task(vec![1; 5], 12) };
+            let shifted = Task { shift: true, alg: Some(DreamAlg::Entropy), ..task(vec![1; 5], 12) };
             finish(&mut *canvas_of(cache, refresh, Suffix::Off).decoder(shifted))
         };
         for refresh in [Refresh::Blocks(1), Refresh::Blocks(2)] {
@@ -343,7 +352,7 @@ fn masks_of_a_prompt_are_rows_of_the_first_block() {
     let prompt = vec![7, MASK, 8, MASK, 9];
     for (cache, rows) in [(CacheMode::Prefix, 2 + 4 + 8), (CacheMode::Dual, 2 + 4)] {
         for dream in [false, true] {
-            let asked = Task { shift: dream, dream, ..task(prompt.clone(), 12) };
+            let asked = Task { shift: dream, alg: dream.then_some(DreamAlg::Entropy), ..task(prompt.clone(), 12) };
             let wishes = finish(&mut *canvas_of(cache, Refresh::default(), Suffix::Off).decoder(asked));
             assert_eq!((wishes[0].pass.rows(), wishes[1].pass.rows()), (17, rows));
             assert_eq!(wishes[1].pass.positions[..6], [1, 3, 5, 6, 7, 8]);

@@ -1,0 +1,90 @@
+//! Settings of block diffusion with token editing, and the published settings of LLaDA2.
+
+use super::{BlockDiffusion, Decoding, Method, Subject, Task, check};
+use crate::checkpoint::NativeAttention;
+use crate::decode::{Decoder, EditingDecoder};
+use crate::error::{Error, Result};
+
+/// Block diffusion that may rewrite decided tokens of the current block (LLaDA2.1). The defaults are those of its generation code.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Editing {
+    /// The reveal rule.
+    pub block: BlockDiffusion,
+    /// A decided token of the current block is rewritten if the model's token for its slot is another one and more probable than this: from 0
+    /// (whatever differs) to below 1.
+    pub editing_threshold: f32,
+    /// Passes at most over a block that has no mask any more. They end before where one rewrites nothing.
+    pub max_post_steps: usize,
+}
+
+impl Default for Editing {
+    fn default() -> Self {
+        Self { block: BlockDiffusion::default(), editing_threshold: 0.9, max_post_steps: 16 }
+    }
+}
+
+impl Method for Editing {
+    fn name(&self) -> &'static str {
+        self.block.name()
+    }
+
+    fn attention(&self) -> NativeAttention {
+        self.block.attention()
+    }
+
+    fn block_length(&self) -> Option<usize> {
+        self.block.block_length
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.block.validate()?;
+        if !(self.editing_threshold >= 0.0 && self.editing_threshold < 1.0) {
+            let message =
+                format!("is {}; a number from 0 to below 1 is needed, or \"off\": no token is more than certain", self.editing_threshold);
+            return Err(Error::input("editing_threshold", message));
+        }
+        check::at_most_steps("max_post_steps", self.max_post_steps)
+    }
+
+    fn suits(&self, subject: &Subject<'_>) -> Result<()> {
+        self.block.suits(subject)?;
+        if !subject.edits {
+            let message = format!(
+                "is {}, but {} was not trained to look at decided tokens again (LLaDA2.1 was); leave it out",
+                self.editing_threshold, subject.name
+            );
+            return Err(Error::input("editing_threshold", message));
+        }
+        Ok(())
+    }
+
+    fn warnings(&self, subject: &Subject<'_>) -> Vec<String> {
+        self.block.warnings(subject)
+    }
+
+    fn decoder(&self, task: Task) -> Box<dyn Decoder> {
+        Box::new(EditingDecoder::new(self, task))
+    }
+}
+
+/// Name, threshold, and editing threshold (with up to 16 passes after the last mask). The first two are the defaults of the generation code of
+/// LLaDA2.0 and 2.1, the others what LLaDA2.1's authors recommend.
+const PRESETS: [(&str, f32, Option<f32>); 4] =
+    [("llada2.0", 0.95, None), ("llada2.1", 0.95, Some(0.9)), ("llada2.1-quality", 0.7, Some(0.5)), ("llada2.1-speed", 0.5, None)];
+
+/// The published setting of block diffusion of this name.
+pub fn block_preset(name: &str) -> Result<Decoding> {
+    let Some(&(_, threshold, editing)) = PRESETS.iter().find(|(known, ..)| *known == name) else {
+        return Err(Error::input("preset", format!("'{name}' is unknown; use one of {}", block_presets().join(", "))));
+    };
+    let block = BlockDiffusion { threshold: Some(threshold), ..BlockDiffusion::default() };
+    Ok(match editing {
+        Some(editing_threshold) => Decoding::Editing(Editing { block, editing_threshold, ..Editing::default() }),
+        None => Decoding::Block(block),
+    })
+}
+
+/// All names.
+pub fn block_presets() -> Vec<&'static str> {
+    PRESETS.iter().map(|(name, ..)| *name).collect()
+}
