@@ -35,6 +35,9 @@ static METHODS: [(Class, Read); 5] = [
     (Class::new("S2D2"), |object| Ok(Decoding::S2D2(s2d2(object)?))),
 ];
 
+/// What `Lookahead` takes for bidirectional models.
+static CANVAS: Class = Class::new("Canvas");
+
 /// The policies of `S2D2`.
 static POLICIES: [Class; 3] = [Class::new("MinSpan"), Class::new("ScoreThreshold"), Class::new("Hysteresis")];
 
@@ -97,10 +100,14 @@ fn lookahead(decoding: &Bound<'_, PyAny>) -> Result<Lookahead> {
     let (py, fields) = (decoding.py(), Fields(decoding));
     Ok(Lookahead {
         block: block_diffusion(decoding)?,
+        canvas: fields.optional(intern!(py, "canvas"), |name, object| match CANVAS.holds(object)? {
+            true => canvas(object),
+            false => Err(value::refuse(name, object, "a Canvas or None").into()),
+        })?,
         blocks: fields.read(intern!(py, "blocks"), value::count)?,
         probes: fields.read(intern!(py, "probes"), value::count)?,
         alternatives: fields.read(intern!(py, "alternatives"), value::flag)?,
-        max_rows: fields.read(intern!(py, "max_rows"), max_rows)?,
+        max_rows: fields.optional(intern!(py, "max_rows"), max_rows)?,
     })
 }
 

@@ -55,10 +55,7 @@ impl DecodingArgs {
     /// The model's own method with these settings.
     pub(crate) fn decoding(&self, llm: &Llm) -> Result<Decoding, Failure> {
         match llm.own_decoding() {
-            Decoding::Canvas(own) => {
-                self.speculation.refuse_on_canvas(llm.name())?;
-                self.canvas(own, llm)
-            }
+            Decoding::Canvas(own) => self.speculation.on_canvas(self.canvas(own, llm)?, llm.name()),
             _ => self.speculation.decoding(self.block(BlockDiffusion::default(), llm.name())?),
         }
     }
@@ -96,7 +93,7 @@ impl DecodingArgs {
         })
     }
 
-    fn canvas(&self, own: Canvas, llm: &Llm) -> Result<Decoding, Failure> {
+    fn canvas(&self, own: Canvas, llm: &Llm) -> Result<Canvas, Failure> {
         if self.entropy_bound.is_some() {
             let model = llm.name();
             return said(format!("--entropy-bound belongs to block diffusion, but {model} decodes by canvas diffusion; leave it out"));
@@ -119,7 +116,7 @@ impl DecodingArgs {
             }
         }
         let own = self.acceleration.canvas(own)?;
-        Ok(Decoding::Canvas(Canvas {
+        Ok(Canvas {
             block_length: self.block_length.or(own.block_length),
             steps: self.steps.or(own.steps),
             strategy: self.strategy.as_deref().map(str::parse).transpose()?.unwrap_or(own.strategy),
@@ -131,7 +128,7 @@ impl DecodingArgs {
             logits_eos_inf: self.logits_eos_inf,
             confidence_eos_eot_inf: self.confidence_eos_eot_inf,
             ..own
-        }))
+        })
     }
 }
 

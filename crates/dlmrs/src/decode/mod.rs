@@ -16,13 +16,14 @@ mod wish;
 
 pub use block::BlockDecoder;
 pub use canvas::CanvasDecoder;
+pub(crate) use canvas::CanvasLookahead;
 pub use counts::{Counts, PassKind, Tally};
-pub(crate) use grid::Grid;
+pub(crate) use grid::{Grid, GridDecoder};
 pub(crate) use method::temperature;
 pub use method::{Acceptance, Amount, Fallback, Lookahead, S2D2, SimSD, Variant, VerifyLayout, estimator};
 pub use method::{BlockDiffusion, Canvas, Decoding, DreamAlg, Remasking, Strategy, Subject, Task};
 pub use method::{CacheMode, DropoutKind, EarlyStop, Refresh, Spotlight, Suffix, SuffixDropout, WindowTail, preset, presets};
-pub use rule::RevealRule;
+pub use rule::{RevealRule, Steps};
 pub use wish::{Answer, FullRows, Role, Scan, Took, Wish};
 
 use crate::error::Result;
@@ -79,6 +80,11 @@ pub trait Decoder: Send {
     /// What became of its guesses so far.
     fn tally(&self) -> Tally {
         Tally::default()
+    }
+
+    /// Whether it asks its answers for whole rows of logits.
+    fn asks_for_rows(&self) -> bool {
+        false
     }
 
     /// How many rows its next passes feed together.

@@ -36,7 +36,7 @@ pub enum Decoding {
     Block(BlockDiffusion),
     /// For bidirectional models (LLaDA, Dream).
     Canvas(Canvas),
-    /// For block-causal models, with the model's own guesses.
+    /// For block-causal models, and for bidirectional ones with a dual cache, with the model's own guesses.
     Lookahead(Lookahead),
     /// For block-causal models, with a draft model.
     SimSD(SimSD),
@@ -70,11 +70,25 @@ pub(super) trait Method {
     /// As the Python class is called.
     fn name(&self) -> &'static str;
 
+    /// Its reveal rule, if that is block diffusion's.
+    fn block(&self) -> Option<&BlockDiffusion> {
+        None
+    }
+
     /// The models that it is for.
-    fn attention(&self) -> NativeAttention;
+    fn attention(&self) -> NativeAttention {
+        NativeAttention::BlockCausal
+    }
+
+    /// What to do on other models besides using another method, for an error; nothing is empty.
+    fn instead(&self) -> &'static str {
+        ""
+    }
 
     /// B, if the user gave one.
-    fn block_length(&self) -> Option<usize>;
+    fn block_length(&self) -> Option<usize> {
+        self.block().and_then(|block| block.block_length)
+    }
 
     /// Refuses values that are wrong for every model.
     fn validate(&self) -> Result<()>;
@@ -88,7 +102,9 @@ pub(super) trait Method {
     }
 
     /// What may not be as the user thinks.
-    fn warnings(&self, subject: &Subject<'_>) -> Vec<String>;
+    fn warnings(&self, subject: &Subject<'_>) -> Vec<String> {
+        self.block().map_or(Vec::new(), |block| block.warnings(subject))
+    }
 
     /// The state machine for one request. Settings and task must have been checked.
     fn decoder(&self, task: Task) -> Box<dyn Decoder>;
@@ -132,13 +148,7 @@ impl Decoding {
                 NativeAttention::Bidirectional => "bidirectional",
             };
             let right = Self::own(subject.attention);
-            let cache = match (self, subject.attention) {
-                (Self::Canvas(canvas), NativeAttention::BlockCausal) if canvas.cache != CacheMode::None => {
-                    ", which caches finished blocks exactly (prefix and dual caches are for bidirectional models: LLaDA, Dream)"
-                }
-                _ => "",
-            };
-            let message = format!("is {}, but {} is {kind}; use {}{cache}", self.name(), subject.name, right.name());
+            let message = format!("is {}, but {} is {kind}; use {}{}", self.name(), subject.name, right.name(), method.instead());
             return Err(Error::input("decoding", message));
         }
         method.suits(subject)?;
