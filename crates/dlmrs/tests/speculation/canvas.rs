@@ -125,7 +125,7 @@ fn max_rows() -> impl Any<Value = Option<Amount>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 160, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn identical_to_the_dual_cache_alone(
@@ -264,8 +264,8 @@ fn word_problems_take_fewer_passes() {
     };
     for (threshold, temperature, most) in [(None, 0.0, 0.5), (Some(0.9), 0.0, 0.9), (None, 1.0, 0.5)] {
         let canvas = Canvas { threshold, ..dual() };
-        let wanted = word_problems(&llm, 12, &Decoding::Canvas(canvas.clone()), temperature);
-        let found = word_problems(&llm, 12, &Decoding::Lookahead(Lookahead { canvas: Some(canvas), ..Lookahead::default() }), temperature);
+        let wanted = word_problems(&llm, 6, &Decoding::Canvas(canvas.clone()), temperature);
+        let found = word_problems(&llm, 6, &Decoding::Lookahead(Lookahead { canvas: Some(canvas), ..Lookahead::default() }), temperature);
         assert!(found.iter().zip(&wanted).all(|(a, b)| a.text == b.text && a.token_ids == b.token_ids));
         let ((fewer, refreshes), (alone, same)) = (cached(&found), cached(&wanted));
         assert_eq!(refreshes, same);
