@@ -36,7 +36,10 @@ fn speculation_gives_the_same_text_in_fewer_passes() {
     let canvas = |options: &[&str]| {
         let dual = ["generate", "tiny-llada", PROBLEM, "--json", "--cache", "dual", "--max-tokens", "64"];
         let found = objects(&good(&[&dual, options].concat())).remove(0);
-        (found["text"].clone(), found["stats"]["passes"]["denoise"].as_u64().unwrap() + found["stats"]["passes"]["verify"].as_u64().unwrap())
+        (
+            found["text"].clone(),
+            found["stats"]["passes"]["denoise"].as_u64().unwrap() + found["stats"]["passes"]["verify"].as_u64().unwrap(),
+        )
     };
     let ((text, alone), (same, fewer)) = (canvas(&[]), canvas(&["--method", "lookahead", "--max-rows", "96"]));
     assert!(text == same && fewer < alone, "{alone} {fewer}");

@@ -64,8 +64,8 @@ impl Gauge {
         self.tried = FADE * self.tried + landed as f64 + f64::from(u8::from(corrected));
     }
 
-    /// The chance that a guessed state is reached from the one before it. It is counted, not timed.
-    pub(crate) fn chance(&self) -> f64 {
+    /// The chance that a guessed state is reached from the one before it.
+    fn chance(&self) -> f64 {
         // One success and one failure are taken as given, so that nothing is ever certain.
         (self.landed + 1.0) / (self.tried + 2.0)
     }

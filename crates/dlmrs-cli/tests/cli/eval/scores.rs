@@ -141,7 +141,8 @@ fn the_manifest_names_the_draft_and_its_settings() {
     assert!(found.get("draft").is_none());
     assert_eq!((found["decoding"]["method"].as_str(), found["decoding"]["max_rows"].as_u64()), (Some("Lookahead"), Some(40)));
     let out = tempfile::tempdir().unwrap();
-    let canvas = ["eval", "tiny-llada", "--limit", "1", "--max-tokens", "32", "--method", "lookahead", "--cache", "dual", "--max-rows", "off"];
+    let canvas =
+        ["eval", "tiny-llada", "--limit", "1", "--max-tokens", "32", "--method", "lookahead", "--cache", "dual", "--max-rows", "off"];
     good(&[&canvas[..], &["--out", text(out.path())]].concat());
     let found = json(&out.path().join("manifest.json"));
     assert_eq!((found["decoding"]["method"].as_str(), found["decoding"]["cache"].as_str()), (Some("Lookahead"), Some("dual")));

@@ -27,10 +27,35 @@ pub(crate) struct CanvasLookahead {
     gauge: Gauge,
     tally: Tally,
     pending: Vec<Wish>,
+    /// What is guessed to follow the present state, whether it fits into the pass or not; and how such guesses fared.
+    guessed: Chain,
+    record: Record,
     /// The states that the pass under way judges, slots numbered from 0; none where it is one of the decoder alone.
     copies: Vec<Copy>,
     /// Of each row that is read, its copy and its slot.
     read: Vec<(usize, usize)>,
+}
+
+/// What steps of the target came to beside what was guessed. Counted and not timed, so the same run makes the same passes.
+#[derive(Clone, Copy, Default)]
+struct Record {
+    steps: f64,
+    as_guessed: f64,
+    runner_up: f64,
+}
+
+impl Record {
+    /// A step led to this state.
+    fn count(&mut self, state: &Vec<u32>, guessed: &Chain) {
+        self.steps += 1.0;
+        self.as_guessed += f64::from(u8::from(guessed.states.contains(state)));
+        self.runner_up += f64::from(u8::from(guessed.others.contains(state)));
+    }
+
+    /// The chance that a step goes as guessed, and that it goes to its runner-up. At first even, and 1 in 8.
+    fn chances(&self) -> (f64, f64) {
+        ((self.as_guessed + 4.0) / (self.steps + 8.0), (self.runner_up + 1.0) / (self.steps + 8.0))
+    }
 }
 
 /// A canvas's rule over the slots of a block, which are numbered from 0.
@@ -65,46 +90,62 @@ impl CanvasLookahead {
     /// Settings and task must have been validated; the decoder has a dual cache.
     pub(crate) fn new(mut alone: CanvasDecoder, max_rows: Amount, alternatives: bool) -> Self {
         alone.hears = true;
-        let (guesses, gauge, tally) = (Guesses::default(), Gauge::default(), Tally::default());
-        let mut decoder =
-            Self { alone, max_rows, alternatives, guesses, gauge, tally, pending: Vec::new(), copies: Vec::new(), read: Vec::new() };
+        let mut decoder = Self {
+            alone,
+            max_rows,
+            alternatives,
+            guesses: Guesses::default(),
+            gauge: Gauge::default(),
+            tally: Tally::default(),
+            pending: Vec::new(),
+            guessed: Chain::default(),
+            record: Record::default(),
+            copies: Vec::new(),
+            read: Vec::new(),
+        };
         decoder.prepare();
         decoder
     }
 
     /// Makes the next pass.
     fn prepare(&mut self) {
+        self.guessed = self.guess().unwrap_or_default();
         self.copies = self.states();
         self.pending = if self.copies.is_empty() { self.alone.wishes() } else { self.verify() };
     }
 
+    /// What the block holds, slot by slot.
+    fn present(&self) -> Vec<u32> {
+        self.alone.feed.places().iter().map(|&place| self.alone.canvas[place]).collect()
+    }
+
+    /// What follows the present state if the model stays with what it last said. None before a pass that feeds more than the block: what it
+    /// computes anew would not be what the guessed states should see.
+    fn guess(&self) -> Option<Chain> {
+        let places = self.alone.feed.hole().filter(|_| !self.alone.finished()).map(|_| self.alone.feed.places())?;
+        let rule = Numbered { rule: &self.alone.chooser, places };
+        chain(&self.present(), 0, self.alone.mask_token_id, |slot| self.guesses.at(places[slot]), &rule, self.alone.now)
+    }
+
     /// The present state and guessed ones; none where there is nothing to judge.
     fn states(&self) -> Vec<Copy> {
-        let (Some(_), false) = (self.alone.feed.hole(), self.alone.finished()) else { return Vec::new() };
-        let (places, mask) = (self.alone.feed.places(), self.alone.mask_token_id);
-        let present: Vec<u32> = places.iter().map(|&place| self.alone.canvas[place]).collect();
-        let rule = Numbered { rule: &self.alone.chooser, places };
-        let guess = |slot: usize| self.guesses.at(places[slot]);
-        let Some(mut guessed) = chain(&present, 0, mask, guess, &rule, self.alone.now) else { return Vec::new() };
-        if !self.alternatives {
-            guessed.others.clear();
-        }
-        let likely = self.likely(guessed, places.len());
-        let copies: Vec<Copy> = [present].into_iter().chain(likely).map(|tokens| Copy { start: 0, tokens }).collect();
-        if copies.len() > 1 { copies } else { Vec::new() }
+        let likely = self.likely();
+        let states = if likely.is_empty() { Vec::new() } else { [vec![self.present()], likely].concat() };
+        states.into_iter().map(|tokens| Copy { start: 0, tokens }).collect()
     }
 
     /// The guessed states that are likeliest to be reached, as many as fit. A finished one has no row that says anything.
-    fn likely(&self, guessed: Chain, length: usize) -> Vec<Vec<u32>> {
-        let chance = self.gauge.chance();
-        let reached = |steps: usize| chance.powi(steps as i32);
+    fn likely(&self) -> Vec<Vec<u32>> {
+        let length = self.alone.feed.places().len();
+        let (as_guessed, runner_up) = self.record.chances();
+        let reached = |steps: usize| as_guessed.powi(steps as i32);
         // A state is reached if all steps before it were as guessed; its sibling if all but the last, and the last was the runner-up.
-        let states = guessed.states.into_iter().enumerate().map(|(i, state)| (reached(i + 1), true, state));
-        let others = guessed.others.into_iter().enumerate().map(|(i, state)| (reached(i) * (1.0 - chance) / 2.0, false, state));
+        let states = self.guessed.states.iter().enumerate().map(|(i, state)| (reached(i + 1), true, state));
+        let others = self.guessed.others.iter().enumerate().map(|(i, state)| (reached(i) * runner_up, false, state));
         let masked = |state: &Vec<u32>| state.iter().filter(|&&id| id == self.alone.mask_token_id).count();
-        let mut found: Vec<(f64, bool, Vec<u32>)> = Vec::new();
-        for (weight, chained, state) in states.chain(others) {
-            if masked(&state) > 0 && found.iter().all(|(_, _, known)| *known != state) {
+        let mut found: Vec<(f64, bool, &Vec<u32>)> = Vec::new();
+        for (weight, chained, state) in states.chain(others.filter(|_| self.alternatives)) {
+            if masked(state) > 0 && found.iter().all(|(_, _, known)| *known != state) {
                 found.push((weight, chained, state));
             }
         }
@@ -117,7 +158,7 @@ impl CanvasLookahead {
         found.truncate(most.saturating_sub(1));
         // The end of the chain comes last: there nothing was guessed that could be corrected.
         found.sort_by_key(|(_, chained, state)| (Reverse(masked(state)), *chained));
-        found.into_iter().map(|(.., state)| state).collect()
+        found.into_iter().map(|(.., state)| state.clone()).collect()
     }
 
     /// Makes the pass that judges the copies.
@@ -159,6 +200,11 @@ impl CanvasLookahead {
         let landed = walked.steps.iter().filter(|step| step.landed).count();
         let corrected = walked.steps.last().is_some_and(|step| step.revealed.iter().any(|slot| slot.how == How::Corrected));
         self.gauge.walked(landed, corrected);
+        for step in &walked.steps {
+            let mut state = copies[step.copy].tokens.clone();
+            step.revealed.iter().for_each(|slot| state[slot.position] = slot.stat.token);
+            self.record.count(&state, &self.guessed);
+        }
         let numbered = walked.steps.iter().flat_map(|step| &step.revealed);
         let revealed: Vec<Revealed> = numbered.map(|slot| Revealed { position: places[slot.position], ..*slot }).collect();
         let masked = |copy: &Copy| copy.tokens.iter().filter(|&&id| id == mask).count();
