@@ -77,10 +77,10 @@ def number(text: str) -> str | None:
 class Bench:
     """The models and the problems."""
 
-    def __init__(self, problems: int, timed: int, rounds: int) -> None:
+    def __init__(self, problems: int, timed: int, rounds: int, model: str = TARGET) -> None:
         self.problems = [json.loads(line) for line in PROBLEMS.read_text(encoding="utf-8").splitlines()[:problems]]
         self.rounds, self.timed = rounds, timed
-        self.llm = dlmrs.LLM(TARGET, draft=DRAFT)
+        self.llm = dlmrs.LLM(TARGET, draft=DRAFT) if model == TARGET else dlmrs.LLM(model)
         self.draft = dlmrs.LLM(DRAFT)
         chats = [[{"role": "user", "content": problem["question"]}] for problem in self.problems]
         self.prompts = [self.llm.encode(self.llm.render_chat(chat), parse_specials=True) for chat in chats]
@@ -355,7 +355,33 @@ def lookahead_table(bench: Bench) -> None:
         table(["setting", "target passes", "fewer", "rows a pass", "draft passes a pass", "ms a request", "speed-up"], rows)
 
 
-TABLES = {1: main_table, 2: aligned_table, 3: gamma_table, 4: agreement_table, 5: identical_table, 6: lookahead_table}
+def canvas_table(bench: Bench) -> None:
+    """7. Lookahead inside a canvas's block."""
+    bench = Bench(len(bench.problems), bench.timed, bench.rounds, "tiny-llada")
+    fixed = {"max_tokens": 128}
+    for name, rule in (("one token a pass", {}), ("threshold 0.9", {"threshold": 0.9})):
+        canvas = dlmrs.Canvas(cache="dual", **rule)
+        ways: dict[str, dlmrs.Decoding] = {"dual cache alone": canvas}
+        for copies in (2, 4, 8):
+            ways[f"Lookahead, {copies} copies"] = dlmrs.Lookahead(canvas=canvas, max_rows=32 * copies)
+            ways[f"{copies} copies, no alternatives"] = dlmrs.Lookahead(canvas=canvas, max_rows=32 * copies, alternatives=False)
+        ways["Lookahead, all guesses"] = dlmrs.Lookahead(canvas=canvas, max_rows="off")
+        settings = [Setting(way, decoding, fixed) for way, decoding in ways.items()]
+        bench.run(settings)
+        base = settings[0]
+        print(f"128 slots, blocks of 32, {name}, {len(bench.problems)} problems\n")
+        rows = []
+        for s in settings:
+            assert [(o.token_ids, o.text) for o in s.outputs] == [(o.token_ids, o.text) for o in base.outputs], s.name
+            refreshes = sum(o.stats.passes["refresh"] for o in s.outputs)
+            cached, alone = s.total("target_passes") - refreshes, base.total("target_passes") - refreshes
+            fed = (s.rows() - sum(o.stats.rows["refresh"] for o in s.outputs)) / cached
+            cells = [s.name, refreshes, cached, f"{alone / cached:.2f} x", fed]
+            rows.append([*cells, *([1e3 * statistics.median(s.seconds) / s.timed_outputs, s.speed_up(base)] if s.seconds else ["", ""])])
+        table(["setting", "refreshes", "cached passes", "fewer", "rows a cached pass", "ms a request", "speed-up"], rows)
+
+
+TABLES = {1: main_table, 2: aligned_table, 3: gamma_table, 4: agreement_table, 5: identical_table, 6: lookahead_table, 7: canvas_table}
 
 
 def main() -> None:

@@ -62,6 +62,28 @@ def test_a_dense_draft_for_a_mixture_of_experts():
             for decoding in (dlmrs.SimSD(threshold=0.3), dlmrs.SimSD(threshold=0.3, blocks=2, overlap=True)):
                 [found] = llm.generate([5, 6, 7], params, decoding=decoding)
                 assert found.canvas_token_ids == alone.canvas_token_ids and found.stats.drafted > 0
+@pytest.fixture(scope="module")
+def llada():
+    with dlmrs.LLM("tiny-llada", device="cpu", threads=2) as llm:
+        yield llm
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize(
+    "rule",
+    [{}, {"steps": 48}, {"threshold": 0.9}, {"factor": 1.0, "refresh": 2}, {"strategy": "random"}, {"alg": "entropy"}],
+)
+def test_identical_on_a_canvas(llada, rule, temperature):
+    params = dlmrs.SamplingParams(max_tokens=96, temperature=temperature, seed=3)
+    canvas = dlmrs.Canvas(cache="dual", block_length=16, **rule)
+    alone = llada.chat(CHATS, params, decoding=canvas)
+    for more in ({}, {"max_rows": "off"}, {"max_rows": 48, "alternatives": False}, {"max_rows": "auto"}):
+        found = llada.chat(CHATS, params, decoding=dlmrs.Lookahead(canvas=canvas, **more))
+        assert texts(found) == texts(alone), more
+        for a, b in zip(alone, found):
+            assert b.stats.target_passes <= a.stats.target_passes
+    if not rule:
+        assert sum(o.stats.target_passes for o in found) < 0.8 * sum(o.stats.target_passes for o in alone)
 
 
 def test_counters(pair):
@@ -133,6 +155,10 @@ def test_stream(pair):
         (lambda: dlmrs.Lookahead(max_rows="of"), "max_rows"),
         (lambda: dlmrs.Lookahead(blocks=0), "blocks: is 0"),
         (lambda: dlmrs.Lookahead(probes=100), "probes: is 100"),
+        (lambda: dlmrs.Lookahead(canvas=dlmrs.Canvas()), 'cache: is "none", but lookahead on a canvas needs cache="dual"'),
+        (lambda: dlmrs.Lookahead(canvas=dlmrs.Canvas(cache="dual"), blocks=3), "blocks: has no effect with a canvas"),
+        (lambda: dlmrs.Lookahead(canvas=dlmrs.Canvas(cache="dual"), threshold=0.9), "canvas: has a reveal rule of its own"),
+        (lambda: dlmrs.Lookahead(canvas="dual"), "canvas: is 'dual' (str); a Canvas or None is needed"),
         (lambda: dlmrs.SimSD(overlap=3), "overlap: is 3"),
         (lambda: dlmrs.SimSD(layout="pair"), "layout: 'pair' is unknown; use one of states"),
         (lambda: dlmrs.SimSD(accept="sometimes"), "accept"),
@@ -145,7 +171,7 @@ def test_stream(pair):
     ],
 )
 def test_values_are_refused_when_made(make, words):
-    with pytest.raises(dlmrs.InputError, match=words.replace("(", r"\(")):
+    with pytest.raises(dlmrs.InputError, match=words.replace("(", r"\(").replace(")", r"\)")):
         make()
 
 

@@ -22,7 +22,23 @@ from dlmrs._dlmrs import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockDiffusion:
+class _BlockRule:
+    """The reveal rule of block diffusion, which several methods share."""
+
+    block_length: int | None = None
+    steps: int | None = None
+    strategy: Literal["sequential", "low_confidence_static", "low_confidence_dynamic", "entropy_bounded", "margin"] = (
+        "low_confidence_dynamic"
+    )
+    threshold: float | None = None
+    entropy_bound: float | None = None
+
+    def __post_init__(self) -> None:
+        check_decoding(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockDiffusion(_BlockRule):
     """Block diffusion, for block-causal models (SDAR, LLaDA2): blocks from left to right, each denoised in steps.
 
     Grade of exactness: **identical**. Finished blocks are cached exactly, so the tokens are those of the model without
@@ -49,18 +65,8 @@ class BlockDiffusion:
             rewrites nothing is the last. None: 16, the reference's.
     """
 
-    block_length: int | None = None
-    steps: int | None = None
-    strategy: Literal["sequential", "low_confidence_static", "low_confidence_dynamic", "entropy_bounded", "margin"] = (
-        "low_confidence_dynamic"
-    )
-    threshold: float | None = None
-    entropy_bound: float | None = None
     editing_threshold: float | Literal["off"] = "off"
     max_post_steps: int | None = None
-
-    def __post_init__(self) -> None:
-        check_decoding(self)
 
     @classmethod
     def preset(cls, name: str) -> BlockDiffusion:
@@ -228,12 +234,12 @@ class Canvas:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lookahead:
-    """Block diffusion in fewer passes, without a draft model: what the model last said of undecided slots are guesses, and
-    one pass judges the states that would follow, in several blocks at once.
+class Lookahead(_BlockRule):
+    """The same tokens in fewer passes, without a draft model: what the model last said of undecided slots are guesses, and
+    one pass judges the states that would follow, in several blocks at once (block diffusion) or inside a block (``canvas``).
 
-    Grade of exactness: **identical** to :class:`BlockDiffusion` with the same reveal rule, at every temperature. It never
-    takes more passes, but its passes have more rows.
+    Grade of exactness: **identical** to :class:`BlockDiffusion` with the same reveal rule, or to ``canvas`` alone, at every
+    temperature. It never takes more passes, but its passes have more rows.
 
     Attributes:
         block_length: As in :class:`BlockDiffusion`.
@@ -241,32 +247,26 @@ class Lookahead:
         strategy: The reveal rule, as in :class:`BlockDiffusion`.
         threshold: As in :class:`BlockDiffusion`.
         entropy_bound: As in :class:`BlockDiffusion`.
+        canvas: For bidirectional models (LLaDA, Dream), in place of the reveal rule, ``blocks`` and ``probes``: a canvas with
+            ``cache="dual"``, where a pass feeds a block alone. Any reveal rule, refresh and suffix of it will do.
         blocks: Blocks that a pass may confirm, 1 to 64.
         probes: Further blocks, all masked, that ride along so that there is something to guess from, 0 to 64.
         alternatives: Beside each guessed step its runner-up, for slots that are decided in another order than guessed:
             more rows, fewer passes.
         max_rows: Rows of guessed states and probes in a pass at most; ``"off"``: no limit; ``"auto"``: as many as have
-            paid by the time that passes took, which changes passes and no token.
+            paid by the time that passes took, which changes passes and no token. None: no limit, but with a ``canvas``
+            4 times its block length.
     """
 
-    block_length: int | None = None
-    steps: int | None = None
-    strategy: Literal["sequential", "low_confidence_static", "low_confidence_dynamic", "entropy_bounded", "margin"] = (
-        "low_confidence_dynamic"
-    )
-    threshold: float | None = None
-    entropy_bound: float | None = None
+    canvas: Canvas | None = None
     blocks: int = 2
     probes: int = 1
     alternatives: bool = True
-    max_rows: int | Literal["off", "auto"] = "off"
-
-    def __post_init__(self) -> None:
-        check_decoding(self)
+    max_rows: int | Literal["off", "auto"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimSD:
+class SimSD(_BlockRule):
     """Speculation with a draft model (``LLM(..., draft=...)``): it fills masked slots of the current block, and one pass of
     the target judges them.
 
@@ -306,13 +306,6 @@ class SimSD:
             accepted; both run at the same time. With ``states`` and ``identical``; it changes no token.
     """
 
-    block_length: int | None = None
-    steps: int | None = None
-    strategy: Literal["sequential", "low_confidence_static", "low_confidence_dynamic", "entropy_bounded", "margin"] = (
-        "low_confidence_dynamic"
-    )
-    threshold: float | None = None
-    entropy_bound: float | None = None
     gamma: int | Literal["auto"] | None = None
     blocks: int = 1
     draft_steps: int | None = None
@@ -324,9 +317,6 @@ class SimSD:
     align_positions: bool = True
     fallback: Literal["draft", "target"] = "draft"
     overlap: bool = False
-
-    def __post_init__(self) -> None:
-        check_decoding(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -395,7 +385,7 @@ class Hysteresis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class S2D2:
+class S2D2(_BlockRule):
     """Self-speculation: the weights draft in blocks and verify the leftmost masked run from left to right, as the model
     that they are at block length 1. No draft model.
 
@@ -414,19 +404,9 @@ class S2D2:
         policy: When the leftmost masked run is verified.
     """
 
-    block_length: int | None = None
-    steps: int | None = None
-    strategy: Literal["sequential", "low_confidence_static", "low_confidence_dynamic", "entropy_bounded", "margin"] = (
-        "low_confidence_dynamic"
-    )
-    threshold: float | None = None
-    entropy_bound: float | None = None
     variant: Literal["greedy", "paper", "exact"] = "greedy"
     ar_cache: bool = True
     policy: MinSpan | ScoreThreshold | Hysteresis = field(default_factory=MinSpan)
-
-    def __post_init__(self) -> None:
-        check_decoding(self)
 
 
 @dataclass(frozen=True, kw_only=True)

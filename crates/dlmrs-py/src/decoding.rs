@@ -39,6 +39,9 @@ static METHODS: [(Class, Read); 6] = [
     (Class::new("SubBlockDiffusion"), |object| Ok(Decoding::SubBlock(sub_block(object)?))),
 ];
 
+/// What `Lookahead` takes for bidirectional models.
+static CANVAS: Class = Class::new("Canvas");
+
 /// The policies of `S2D2`.
 static POLICIES: [Class; 3] = [Class::new("MinSpan"), Class::new("ScoreThreshold"), Class::new("Hysteresis")];
 
@@ -152,10 +155,14 @@ fn lookahead(decoding: &Bound<'_, PyAny>) -> Result<Lookahead> {
     let (py, fields) = (decoding.py(), Fields(decoding));
     Ok(Lookahead {
         block: block_diffusion(decoding)?,
+        canvas: fields.optional(intern!(py, "canvas"), |name, object| match CANVAS.holds(object)? {
+            true => canvas(object),
+            false => Err(value::refuse(name, object, "a Canvas or None").into()),
+        })?,
         blocks: fields.read(intern!(py, "blocks"), value::count)?,
         probes: fields.read(intern!(py, "probes"), value::count)?,
         alternatives: fields.read(intern!(py, "alternatives"), value::flag)?,
-        max_rows: fields.read(intern!(py, "max_rows"), max_rows)?,
+        max_rows: fields.optional(intern!(py, "max_rows"), max_rows)?,
     })
 }
 

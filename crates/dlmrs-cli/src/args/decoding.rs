@@ -59,10 +59,7 @@ impl DecodingArgs {
     /// The model's own method with these settings.
     pub(crate) fn decoding(&self, llm: &Llm) -> Result<Decoding, Failure> {
         match llm.own_decoding() {
-            Decoding::Canvas(own) => {
-                self.speculation.refuse_on_canvas(llm.name())?;
-                self.canvas(own, llm)
-            }
+            Decoding::Canvas(own) => self.speculation.on_canvas(self.canvas(own, llm)?, llm.name()),
             Decoding::SubBlock(own) => self.sub_block(own, llm.name()),
             _ => self.editing.with_editing(self.speculation.decoding(self.block(self.editing.block()?, llm.name())?)?),
         }
@@ -118,7 +115,8 @@ impl DecodingArgs {
         let block_only =
             [("--steps", self.steps.is_some()), ("--strategy", self.strategy.is_some()), ("--entropy-bound", self.entropy_bound.is_some())];
         let given = block_only.into_iter().find(|(_, given)| *given).map(|(option, _)| option);
-        if let Some(option) = given.or_else(|| self.editing.option()).or_else(|| self.canvas_option()).or_else(|| self.speculation.option()) {
+        if let Some(option) = given.or_else(|| self.editing.option()).or_else(|| self.canvas_option()).or_else(|| self.speculation.option())
+        {
             return said(format!("{option} has no meaning for sub-block diffusion, by which {model} decodes; leave it out"));
         }
         let own =
@@ -126,7 +124,7 @@ impl DecodingArgs {
         Ok(Decoding::SubBlock(self.sub_blocks.settings(own)))
     }
 
-    fn canvas(&self, own: Canvas, llm: &Llm) -> Result<Decoding, Failure> {
+    fn canvas(&self, own: Canvas, llm: &Llm) -> Result<Canvas, Failure> {
         self.refuse_sub_blocks(llm.name(), "canvas diffusion")?;
         if self.entropy_bound.is_some() {
             let model = llm.name();
@@ -154,7 +152,7 @@ impl DecodingArgs {
             }
         }
         let own = self.acceleration.canvas(own)?;
-        Ok(Decoding::Canvas(Canvas {
+        Ok(Canvas {
             block_length: self.block_length.or(own.block_length),
             steps: self.steps.or(own.steps),
             strategy: self.strategy.as_deref().map(str::parse).transpose()?.unwrap_or(own.strategy),
@@ -166,7 +164,7 @@ impl DecodingArgs {
             logits_eos_inf: self.logits_eos_inf,
             confidence_eos_eot_inf: self.confidence_eos_eot_inf,
             ..own
-        }))
+        })
     }
 }
 

@@ -1,17 +1,18 @@
 //! Options about speculation: the same text in fewer passes, or nearly the same.
 
 use clap::Args;
-use dlmrs::decode::{Amount, estimator};
+use dlmrs::decode::{Amount, CacheMode, estimator};
 use dlmrs::speculate::route::{Policy, Score};
-use dlmrs::{BlockDiffusion, Decoding, Lookahead, S2D2, SimSD};
+use dlmrs::{BlockDiffusion, Canvas, Decoding, Lookahead, S2D2, SimSD};
 
 use crate::failure::Failure;
 
 /// The settings of `simsd`, `lookahead` and `s2d2`. None is the method's own default.
 #[derive(Args, Debug, Default)]
-#[command(next_help_heading = "Speculation (SDAR)")]
+#[command(next_help_heading = "Speculation (SDAR; LLaDA and Dream: lookahead with --cache dual)")]
 pub(crate) struct SpeculationArgs {
-    /// How blocks are decided. block: pass by pass (default). lookahead: the model's own guesses judged many at a time, the same tokens.
+    /// How blocks are decided. block: pass by pass (default). lookahead: the model's own guesses judged many at a time, the same tokens; for
+    /// a canvas it needs --cache dual.
     /// simsd: guesses of a draft model (--draft), by default the same tokens. s2d2: the model verifies itself from left to right, not the
     /// same tokens
     #[arg(long, value_name = "NAME", value_parser = ["block", "lookahead", "simsd", "s2d2"])]
@@ -25,7 +26,8 @@ pub(crate) struct SpeculationArgs {
     /// lookahead and simsd: guesses without the runner-up beside each step: fewer rows, more passes
     #[arg(long)]
     no_alternatives: bool,
-    /// lookahead and simsd: rows of guesses in a pass at most; auto goes by what rows cost [default: off, no limit]
+    /// lookahead and simsd: rows of guesses in a pass at most; auto goes by what rows cost [default: off, no limit; for a canvas four
+    /// copies of a block]
     #[arg(long, value_name = "ROWS", value_parser = amount)]
     max_rows: Option<Amount>,
     /// simsd: slots of a block that a round drafts at most; auto drafts what has paid [default: the whole block]
@@ -132,9 +134,23 @@ impl SpeculationArgs {
         self.other_than(&[])
     }
 
-    /// Speculation is for block diffusion.
-    pub(super) fn refuse_on_canvas(&self, model: &str) -> Result<(), Failure> {
-        self.refuse(&[], &format!("belongs to block diffusion, but {model} decodes by canvas diffusion; leave it out"))
+    /// Canvas diffusion as it was asked for: plain, or with lookahead. All other speculation is for block diffusion.
+    pub(super) fn on_canvas(&self, canvas: Canvas, model: &str) -> Result<Decoding, Failure> {
+        if self.method.as_deref() != Some("lookahead") {
+            self.refuse(&[], &format!("belongs to block diffusion, but {model} decodes by canvas diffusion; leave it out"))?;
+            return Ok(Decoding::Canvas(canvas));
+        }
+        self.refuse(
+            &["--method", "--no-alternatives", "--max-rows"],
+            "has no meaning for --method lookahead on a canvas, which looks ahead inside a block; leave it out",
+        )?;
+        if canvas.cache != CacheMode::Dual {
+            let message = "--method lookahead needs --cache dual on a canvas, so that a pass feeds a block alone; add it";
+            return Err(Failure::Said(message.into()));
+        }
+        let own = Lookahead::default();
+        let lookahead = Lookahead { canvas: Some(canvas), alternatives: !self.no_alternatives, max_rows: self.max_rows, ..own };
+        Ok(Decoding::Lookahead(lookahead))
     }
 
     /// The method that was asked for, with this reveal rule.
@@ -185,7 +201,8 @@ impl SpeculationArgs {
             blocks: self.blocks.unwrap_or(own.blocks),
             probes: self.probes.unwrap_or(own.probes),
             alternatives: !self.no_alternatives,
-            max_rows: self.max_rows.unwrap_or(own.max_rows),
+            max_rows: self.max_rows,
+            ..own
         }
     }
 

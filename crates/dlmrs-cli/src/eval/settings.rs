@@ -34,13 +34,15 @@ pub(super) fn decoding(decoding: &Decoding) -> Value {
         }
         Decoding::Canvas(canvas) => of_canvas(canvas),
         Decoding::Lookahead(lookahead) => {
-            let own = [
-                ("blocks", json!(lookahead.blocks)),
-                ("probes", json!(lookahead.probes)),
-                ("alternatives", json!(lookahead.alternatives)),
-                ("max_rows", amount(lookahead.max_rows)),
-            ];
-            with(rule(&lookahead.block), own)
+            let max_rows = match lookahead.max_rows {
+                Some(Amount::All) => json!("off"),
+                rows => rows.map_or(Value::Null, amount),
+            };
+            let settings = match &lookahead.canvas {
+                Some(canvas) => of_canvas(canvas),
+                None => with(rule(&lookahead.block), [("blocks", json!(lookahead.blocks)), ("probes", json!(lookahead.probes))]),
+            };
+            with(settings, [("alternatives", json!(lookahead.alternatives)), ("max_rows", max_rows)])
         }
         Decoding::SimSD(simsd) => with(rule(&simsd.block), of_simsd(simsd)),
         Decoding::S2D2(s2d2) => of_s2d2(s2d2),

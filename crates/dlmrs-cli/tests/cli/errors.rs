@@ -97,6 +97,10 @@ fn speculation() {
     sdar(&["--draft", "no/such/folder"], "model folder not found");
     llada(&["--draft", "tiny-sdar"], "needs a block-causal target");
     llada(&["--method", "s2d2"], "--method belongs to block diffusion, but tiny-llada decodes by canvas diffusion");
+    llada(&["--method", "lookahead"], "--method lookahead needs --cache dual on a canvas");
+    llada(&["--method", "lookahead", "--cache", "prefix"], "--method lookahead needs --cache dual on a canvas");
+    llada(&["--method", "lookahead", "--cache", "dual", "--refresh", "step"], "refresh: is \"step\"");
+    llada(&["--method", "lookahead", "--cache", "dual", "--blocks", "2"], "--blocks has no meaning for --method lookahead on a canvas");
     sdar(&["--gamma", "2"], "--gamma belongs to speculation; add --method");
     sdar(&["--method", "block", "--probes", "2"], "--probes belongs to speculation");
     sdar(&["--method", "lookahead", "--gamma", "2"], "--gamma has no meaning for --method lookahead");

@@ -33,6 +33,16 @@ fn speculation_gives_the_same_text_in_fewer_passes() {
         assert_eq!(found["text"], ANSWER, "{options:?}");
         (found["stats"]["passes"]["denoise"].as_u64().unwrap() + found["stats"]["passes"]["verify"].as_u64().unwrap(), found)
     };
+    let canvas = |options: &[&str]| {
+        let dual = ["generate", "tiny-llada", PROBLEM, "--json", "--cache", "dual", "--max-tokens", "64"];
+        let found = objects(&good(&[&dual, options].concat())).remove(0);
+        (
+            found["text"].clone(),
+            found["stats"]["passes"]["denoise"].as_u64().unwrap() + found["stats"]["passes"]["verify"].as_u64().unwrap(),
+        )
+    };
+    let ((text, alone), (same, fewer)) = (canvas(&[]), canvas(&["--method", "lookahead", "--max-rows", "96"]));
+    assert!(text == same && fewer < alone, "{alone} {fewer}");
     let (alone, plain) = passes(&[]);
     assert_eq!(plain["stats"]["speculation"]["drafted"], 0);
     let (lookahead, _) = passes(&["--method", "lookahead", "--blocks", "3"]);

@@ -1,5 +1,6 @@
 //! Canvas diffusion (LLaDA, Dream): prompt and slots in one canvas, full attention, blocks counted from the prompt's end.
 
+mod ahead;
 mod choose;
 mod feed;
 
@@ -13,7 +14,8 @@ use super::{Answer, Decoder, Revealed, Role, Scan, Wish};
 use crate::error::Result;
 use crate::pass::{Pass, Tap};
 use crate::sample::RowStat;
-use choose::Chooser;
+pub(crate) use ahead::CanvasLookahead;
+use choose::{Chooser, Moment, Plan};
 use feed::{Feed, Rows};
 
 /// The state of one request.
@@ -29,6 +31,8 @@ pub struct CanvasDecoder {
     cfg_scale: f32,
     rules: Rules,
     chooser: Chooser,
+    /// Where the schedule stands.
+    now: Moment,
     feed: Feed,
     policy: Suffix,
     /// What each block so far keeps behind it; the last is the current one's.
@@ -41,9 +45,13 @@ pub struct CanvasDecoder {
     steps: Vec<usize>,
     /// The current block.
     block: usize,
-    /// Slots that the pass under way reads; whether they are all decided, whatever the rule.
-    reading: Vec<usize>,
-    unconditional: bool,
+    /// What the pass under way reads to decide slots by.
+    plan: Option<Plan>,
+    /// Slots that it decides whatever the rule.
+    orphans: Vec<usize>,
+    /// Whether the block's other masks are read too, for what they may be good for; and those of the pass under way.
+    hears: bool,
+    overheard: Vec<usize>,
 }
 
 impl CanvasDecoder {
@@ -75,6 +83,7 @@ impl CanvasDecoder {
             cfg_scale: settings.cfg_scale,
             rules,
             chooser,
+            now: Moment::default(),
             feed: Feed::new(settings.cache, settings.refresh),
             policy: settings.suffix.clone(),
             kept: Vec::new(),
@@ -83,8 +92,10 @@ impl CanvasDecoder {
             steps: steps_by_block(&masks, settings.steps.unwrap_or(masks.iter().sum())),
             blocks,
             block: 0,
-            reading: Vec::new(),
-            unconditional: false,
+            plan: None,
+            orphans: Vec::new(),
+            hears: false,
+            overheard: Vec::new(),
         };
         decoder.enter_block();
         decoder
@@ -98,6 +109,7 @@ impl CanvasDecoder {
         let Some(block) = self.blocks.get(self.block).cloned() else { return };
         let masks = self.masks();
         self.chooser.enter(masks.len(), self.steps[self.block]);
+        self.now = self.now.entered();
         let kept = suffix::kept(&self.policy, self.canvas.len() - self.prompt, self.seed, self.block, block.end, self.canvas.len());
         self.kept.push(kept);
         self.feed.enter(self.block, masks); // a block begins with nothing but masks, beside the prompt's tokens
@@ -116,9 +128,17 @@ impl CanvasDecoder {
     /// Chooses what to read. With the shift, slots whose row in front is fed in the block's first pass only are all decided by
     /// it and nothing else is, as in DPad's Dream code.
     fn plan(&mut self) {
-        let orphans = if self.shift && self.feed.is_first() && self.feed.leaves_out_rows() { self.feed.orphans() } else { Vec::new() };
-        self.unconditional = !orphans.is_empty();
-        self.reading = if self.unconditional { orphans } else { self.chooser.plan(self.masks()) };
+        let masks = self.masks();
+        let has_orphans = self.shift && self.feed.is_first() && self.feed.leaves_out_rows();
+        self.orphans = if has_orphans { self.feed.orphans() } else { Vec::new() };
+        self.plan = self.orphans.is_empty().then(|| self.chooser.plan(masks.clone(), self.now));
+        let unread = |place: &usize| self.reading().binary_search(place).is_err();
+        self.overheard = if self.hears { masks.into_iter().filter(unread).collect() } else { Vec::new() };
+    }
+
+    /// Slots by whose rows something is decided.
+    fn reading(&self) -> &[usize] {
+        self.plan.as_ref().map_or(&self.orphans, |plan| &plan.reading)
     }
 
     /// One pass; the guiding one hides what was given.
@@ -133,6 +153,38 @@ impl CanvasDecoder {
             read,
             tap: None,
         }
+    }
+
+    /// The next pass, and the guiding one.
+    fn wishes(&mut self) -> Vec<Wish> {
+        if self.finished() {
+            return Vec::new();
+        }
+        self.plan();
+        self.rules.update(&self.canvas);
+        let (end, kept) = self.behind();
+        let rows = self.feed.rows(end, kept);
+        let row_of = |p: usize| rows.places.binary_search(&p).unwrap_or_else(|row| row) as u32; // what is read is always fed
+        let slots: Vec<usize> = self.reading().iter().chain(&self.overheard).copied().collect();
+        let read: Vec<u32> = slots.iter().map(|&p| row_of(if self.shift { p.saturating_sub(1) } else { p })).collect();
+        let scans = slots.iter().enumerate().map(|(read, &p)| self.scan(read, p)).collect();
+        let (kind, counts) = (rows.kind, rows.counts);
+        let pass = Pass { tap: self.tap(&rows), ..self.pass(&rows, &[], read.clone()) };
+        let guiding = || self.pass(&rows, &self.hidden, read);
+        self.with_guide(Wish { model: Role::Target, cache: 0, pass, scans, kind, rows: counts }, guiding)
+    }
+
+    /// How the row that is read for the slot at `place` is turned into a token.
+    fn scan(&self, read: usize, place: usize) -> Scan {
+        let guide = (self.caches() > 1).then_some((1, read, self.cfg_scale));
+        Scan { read, guide, rule: self.rules.at(place) }
+    }
+
+    /// A wish and the one with the guiding pass, if there is to be one.
+    fn with_guide(&self, wish: Wish, guiding: impl FnOnce() -> Pass) -> Vec<Wish> {
+        let (kind, rows) = (wish.kind, wish.rows);
+        let guide = (self.caches() > 1).then(|| Wish { model: Role::Target, cache: 1, pass: guiding(), scans: Vec::new(), kind, rows });
+        [wish].into_iter().chain(guide).collect()
     }
 
     /// What the spotlight wants to know of a block's first pass: how much its rows look at each row behind it.
@@ -160,14 +212,31 @@ impl CanvasDecoder {
 
     /// Decides what the rule, or the shift, chooses of what was read.
     fn decide(&mut self, stats: &[RowStat]) -> Vec<Revealed> {
-        let revealed = match self.unconditional {
-            true => choose::revealed(choose::all(self.reading.len()), &self.reading, stats),
-            false => self.chooser.choose(&self.reading, stats),
+        let (chosen, after) = match &self.plan {
+            Some(plan) => (self.chooser.choose(plan, stats), plan.at.after()),
+            None => (choose::all(self.orphans.len()), self.now.after()),
         };
-        for slot in &revealed {
+        let revealed = choose::revealed(chosen, self.reading(), stats);
+        self.now = after;
+        self.fill(&revealed);
+        revealed
+    }
+
+    /// Puts what was decided into the canvas.
+    fn fill(&mut self, revealed: &[Revealed]) {
+        for slot in revealed {
             self.canvas[slot.position] = slot.stat.token;
         }
-        revealed
+    }
+
+    /// Leaves the block if it is finished.
+    fn settle(&mut self) {
+        if self.masks().is_empty() {
+            if self.early_stop == EarlyStop::Compat {
+                self.stop_compat();
+            }
+            self.enter_block();
+        }
     }
 
     /// Leaves the canvas where the finished block has a stop id anywhere: the rest is filled with it.
@@ -193,47 +262,16 @@ impl Decoder for CanvasDecoder {
     }
 
     fn next(&mut self) -> Result<Vec<Wish>> {
-        if self.finished() {
-            return Ok(Vec::new());
-        }
-        self.plan();
-        self.rules.update(&self.canvas);
-        let (end, kept) = self.behind();
-        let rows = self.feed.rows(end, kept);
-        let guide = |read| (self.caches() > 1).then_some((1, read, self.cfg_scale));
-        let scan = |(read, &p): (usize, &usize)| Scan { read, guide: guide(read), rule: self.rules.at(p) };
-        let scans = self.reading.iter().enumerate().map(scan).collect();
-        let row_of = |p: usize| rows.places.binary_search(&p).unwrap_or_else(|row| row) as u32; // what is read is always fed
-        let read: Vec<u32> = self.reading.iter().map(|&p| row_of(if self.shift { p.saturating_sub(1) } else { p })).collect();
-        let (kind, counts) = (rows.kind, rows.counts);
-        let pass = Pass { tap: self.tap(&rows), ..self.pass(&rows, &[], read.clone()) };
-        let mut wishes = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind, rows: counts }];
-        if self.caches() > 1 {
-            wishes.push(Wish {
-                model: Role::Target,
-                cache: 1,
-                pass: self.pass(&rows, &self.hidden, read),
-                scans: Vec::new(),
-                kind,
-                rows: counts,
-            });
-        }
-        Ok(wishes)
+        Ok(self.wishes())
     }
 
     fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
         let Some(Answer { stats, tapped, .. }) = answers.first() else { return Ok(Vec::new()) };
-        let revealed = self.decide(stats);
+        let revealed = self.decide(&stats[..self.reading().len().min(stats.len())]);
         let (end, kept) = (self.blocks[self.block].end, self.kept.last().map_or(&[][..], Vec::as_slice));
         self.feed.passed(end, kept);
         self.drop_spotlights(tapped);
-        self.chooser.stepped();
-        if self.masks().is_empty() {
-            if self.early_stop == EarlyStop::Compat {
-                self.stop_compat();
-            }
-            self.enter_block();
-        }
+        self.settle();
         Ok(revealed)
     }
 

@@ -2,6 +2,8 @@
 
 use std::ops::AddAssign;
 
+use super::{How, Revealed};
+
 /// What a pass is for. Rows are counted by what each serves, so a pass that also commits a block counts as one denoising pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PassKind {
@@ -99,6 +101,16 @@ impl Tally {
         self.accepted += accepted;
         self.corrections += corrections;
         self.wasted += drafted.saturating_sub(accepted);
+    }
+
+    /// One more round, whose guesses came to these slots.
+    pub(crate) fn judged<'a>(&mut self, drafted: usize, slots: impl IntoIterator<Item = &'a Revealed>) {
+        let (mut accepted, mut corrections) = (0, 0);
+        for slot in slots {
+            accepted += usize::from(slot.how == How::Accepted);
+            corrections += usize::from(slot.how == How::Corrected);
+        }
+        self.round(drafted, accepted, corrections);
     }
 
     /// Accepted of drafted, 0 without a draft.

@@ -19,15 +19,16 @@ mod wish;
 
 pub use block::BlockDecoder;
 pub use canvas::CanvasDecoder;
+pub(crate) use canvas::CanvasLookahead;
 pub use counts::{Counts, PassKind, Tally};
 pub use edit::EditingDecoder;
-pub(crate) use grid::Grid;
+pub(crate) use grid::{Grid, GridDecoder};
 pub(crate) use method::temperature;
 pub use method::{Acceptance, Amount, Editing, Fallback, Grade, Lookahead, Offer, S2D2, SimSD, Variant, VerifyLayout, estimator};
 pub use method::{BlockDiffusion, Canvas, Decoding, DreamAlg, Remasking, Strategy, SubBlockDiffusion, Subject, Task};
 pub use method::{CacheMode, DropoutKind, EarlyStop, Refresh, Spotlight, Suffix, SuffixDropout, WindowTail, preset, presets};
 pub use method::{block_preset, block_presets};
-pub use rule::RevealRule;
+pub use rule::{RevealRule, Steps};
 pub use sub_block::SubBlockDecoder;
 pub use wish::{Answer, FullRows, Role, Scan, Took, Wish};
 
@@ -88,6 +89,11 @@ pub trait Decoder: Send {
     /// What became of its guesses so far.
     fn tally(&self) -> Tally {
         Tally::default()
+    }
+
+    /// Whether it asks its answers for whole rows of logits.
+    fn asks_for_rows(&self) -> bool {
+        false
     }
 
     /// How many rows its next passes feed together.

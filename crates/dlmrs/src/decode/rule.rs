@@ -8,6 +8,39 @@ use crate::sample::RowStat;
 /// SDAR's entropy bound where none is given (its generation script).
 const ENTROPY_BOUND: f32 = 0.35;
 
+/// A deterministic reveal rule with its schedule: what a step of the target alone decides is a function of what its rows say and of where the
+/// schedule stands. So a guess of a step's result can be compared with what the step does.
+pub trait Steps {
+    /// Where a schedule stands.
+    type At: Copy;
+
+    /// What the step at `at` decides of the masked slots (in order of position), as indices into `slots`, and where the schedule stands then.
+    fn step(&self, slots: &[(usize, RowStat)], at: Self::At) -> (Chosen, Self::At);
+
+    /// Where the schedule stands when the next block begins.
+    fn enter(&self, at: Self::At) -> Self::At;
+
+    /// What the rule ranks a slot by; larger is surer.
+    fn rank(&self, slot: &(usize, RowStat), at: Self::At) -> f32;
+}
+
+impl Steps for RevealRule {
+    /// The step inside the block.
+    type At = usize;
+
+    fn step(&self, slots: &[(usize, RowStat)], at: usize) -> (Chosen, usize) {
+        (self.choose(slots, at), at + 1)
+    }
+
+    fn enter(&self, _at: usize) -> usize {
+        0
+    }
+
+    fn rank(&self, slot: &(usize, RowStat), _at: usize) -> f32 {
+        self.score(&slot.1)
+    }
+}
+
 /// Which slots a step of a block reveals. It is deterministic, so a guess of a step's result can be compared with what the step does.
 #[derive(Clone, Debug)]
 pub struct RevealRule {

@@ -48,9 +48,14 @@ impl Rules {
         }
     }
 
+    /// Whether [`Self::update`] can change a rule.
+    pub(crate) fn go_by_canvas(&self) -> bool {
+        self.penalty != 1.0
+    }
+
     /// Looks at the canvas again: the repetition penalty goes by what it holds now.
     pub(crate) fn update(&mut self, canvas: &[u32]) {
-        if self.penalty == 1.0 {
+        if !self.go_by_canvas() {
             return;
         }
         let mut held: Vec<u32> = canvas.iter().copied().filter(|&id| id != self.template.mask_token_id).collect();

@@ -298,9 +298,10 @@ impl Turn<'_> {
         for ((wish, &pass), answer) in self.wishes.iter().zip(&self.places).zip(answers).filter(|((wish, _), _)| wish.model == role) {
             let (own, after) = stats.split_at(wish.scans.len());
             stats = after;
-            let rows = Rows { hidden: read.hidden.clone(), pass };
+            let full = || Arc::new(Rows { hidden: read.hidden.clone(), pass }) as Arc<dyn FullRows>;
+            let full = self.active.decoder.asks_for_rows().then(full);
             let tapped = read.hidden.tapped(pass).to_vec();
-            *answer = Answer { stats: own.to_vec(), tapped, full: Some(Arc::new(rows)), took: Some(read.took) };
+            *answer = Answer { stats: own.to_vec(), tapped, full, took: Some(read.took) };
         }
     }
 }

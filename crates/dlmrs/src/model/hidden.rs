@@ -101,8 +101,7 @@ impl Hidden {
         let mut all: Vec<Vec<f32>> = vec![Vec::with_capacity(self.vocab); rows.len()];
         for (chunk, from) in rows.chunks(ROWS).zip((0..).step_by(ROWS)) {
             let n = chunk.len();
-            let chosen = Tensor::from_iter(chunk.iter().map(|&row| row as u32), &Device::Cpu)?.to_device(self.rows.device())?;
-            let x = self.rows.index_select(&chosen, 0)?; // [n, C]
+            let x = self.gather(chunk)?; // [n, C]
             for (start, end) in tiles(self.vocab) {
                 let logits = self.head.columns(&x, start, end)?; // [n, end - start]
                 for (row, logits) in all[from..from + n].iter_mut().zip(logits.chunks(end - start)) {
@@ -134,9 +133,8 @@ impl Hidden {
 
     fn scan_chunk(&self, scans: &[RowScan]) -> Result<Vec<RowStat>> {
         let guided: Vec<(usize, Guide)> = scans.iter().enumerate().filter_map(|(i, s)| s.guide.map(|g| (i, g))).collect();
-        let rows = scans.iter().map(|s| s.row).chain(guided.iter().map(|(_, g)| g.row)).map(|row| row as u32);
-        let rows = Tensor::from_iter(rows, &Device::Cpu)?.to_device(self.rows.device())?;
-        let x = self.rows.index_select(&rows, 0)?; // [scans + guides, C]
+        let rows: Vec<usize> = scans.iter().map(|s| s.row).chain(guided.iter().map(|(_, g)| g.row)).collect();
+        let x = self.gather(&rows)?; // [scans + guides, C]
         let isa = self.arithmetic.team().isa();
         let states: Vec<_> = scans.iter().map(|s| Mutex::new(RowState::new(&s.rule, isa))).collect();
         for (from, to) in tiles(self.vocab) {
@@ -159,6 +157,15 @@ impl Hidden {
             found.map_err(|reason| no_token(reason, scan.rule.position))
         };
         states.into_iter().zip(scans).map(stat).collect()
+    }
+
+    /// Some hidden states, [n, C]; rows that follow each other, as they mostly do, are not copied.
+    fn gather(&self, rows: &[usize]) -> Result<Tensor> {
+        if let Some(&first) = rows.first().filter(|_| rows.windows(2).all(|pair| pair[1] == pair[0] + 1)) {
+            return Ok(self.rows.narrow(0, first, rows.len())?.contiguous()?);
+        }
+        let chosen = Tensor::from_iter(rows.iter().map(|&row| row as u32), &Device::Cpu)?.to_device(self.rows.device())?;
+        Ok(self.rows.index_select(&chosen, 0)?)
     }
 
     fn check_row(&self, row: usize) -> Result<()> {

@@ -1,4 +1,8 @@
-//! Acceptance of one drafted token, as pure functions.
+//! Acceptance of drafted tokens, one slot at a time, as pure functions.
+
+use crate::decode::{How, Revealed};
+use crate::error::Result;
+use crate::sample::RowStat;
 
 /// What the target says of a drafted token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,6 +11,38 @@ pub enum Verdict {
     Accepted,
     /// This one takes its place.
     Replaced(u32),
+}
+
+impl Verdict {
+    /// The slot with what it holds now; `stat` is what the target's row said.
+    pub(crate) fn reveal(self, position: usize, draft: u32, stat: RowStat) -> Revealed {
+        let (token, how) = match self {
+            Self::Accepted => (draft, How::Accepted),
+            Self::Replaced(token) => (token, How::Corrected),
+        };
+        Revealed { position, stat: RowStat { token, ..stat }, how }
+    }
+}
+
+/// Judges drafts in the order of their steps, up to the first step with a rejection; drafts of one step are judged each on its own.
+/// `judge` gives None where the target has said nothing of a draft: then nothing behind it is judged either.
+pub(crate) fn up_to_rejection<D>(
+    drafts: impl IntoIterator<Item = D>,
+    step: impl Fn(&D) -> u32,
+    mut judge: impl FnMut(&D) -> Result<Option<Revealed>>,
+) -> Result<Vec<Revealed>> {
+    let (mut revealed, mut rejected) = (Vec::new(), None);
+    for draft in drafts {
+        if rejected.is_some_and(|rejected| rejected != step(&draft)) {
+            break;
+        }
+        let Some(slot) = judge(&draft)? else { break };
+        if slot.how == How::Corrected {
+            rejected = Some(step(&draft));
+        }
+        revealed.push(slot);
+    }
+    Ok(revealed)
 }
 
 /// Whether the target would have put the same token there.

@@ -120,6 +120,46 @@ pub fn states(prefix: &Prefix<'_>, copies: &[Copy], mask_token_id: u32) -> Laid 
     Laid { pass, read: read.into_iter().map(|row| (rows[row].0, place(row))).collect(), kept }
 }
 
+/// What a block of a canvas finds in a cache that holds everything but the block as it is now (a dual cache).
+#[derive(Clone, Copy, Debug)]
+pub struct Around<'a> {
+    /// Entries of the cache.
+    pub base: usize,
+    /// The first of the block's own entries, one a slot. Nobody sees them: they belong to a state that has passed.
+    pub own: usize,
+    /// Entries that nobody sees either, rising.
+    pub dropped: &'a [usize],
+    /// Places of the block's slots, rising.
+    pub places: &'a [usize],
+    /// Whether the prediction for a slot is read at the row of the place in front (Dream).
+    pub shift: bool,
+}
+
+/// Copies of one block of a canvas, whose slots are numbered from 0 (`start` is 0): [`states`] over a cache with a hole. All masked slots are
+/// read, and named by their numbers. The first copy, the present state, takes the place of the block's entries, as it does without guesses.
+///
+/// With `shift` no slot may be masked whose place in front is not the block's (but for place 0, which has none).
+pub fn inside(around: &Around<'_>, copies: &[Copy], mask_token_id: u32) -> Laid {
+    let length = around.places.len();
+    let Laid { mut pass, read, .. } = states(&Prefix { base: around.base, tokens: &[], block_length: 1 }, copies, mask_token_id);
+    let row_of = |slot: usize| match around.places[slot].checked_sub(1) {
+        Some(front) if around.shift => around.places.binary_search(&front).unwrap_or(slot),
+        _ => slot,
+    };
+    pass.positions = copies.iter().flat_map(|_| around.places).map(|&place| place as u32).collect();
+    pass.read = read.iter().map(|&(copy, slot)| (copy * length + row_of(slot)) as u32).collect();
+    pass.keep = Keep::Overwrite {
+        rows: (0..length as u32).collect(),
+        slots: (around.own..around.own + length).map(|entry| entry as u32).collect(),
+    };
+    let seen = |row: usize, key: usize| match key.checked_sub(around.base) {
+        None => around.dropped.binary_search(&key).is_err(),
+        Some(other) => row / length == other / length,
+    };
+    pass.sees = Sees::Mask(Bits::from_fn(copies.len() * length, around.base + copies.len() * length, seen));
+    Laid { pass, read, kept: around.base }
+}
+
 /// Which copy of a slot a row is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {

@@ -10,7 +10,7 @@ use super::guesses::{Chain, Guesses, chain};
 use super::layout::{Copy, Laid, Prefix, states};
 use super::walk::{Walk, walk};
 use crate::decode::rules::Rules;
-use crate::decode::{Amount, Answer, Counts, Decoder, Grid, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
+use crate::decode::{Amount, Answer, Counts, Grid, GridDecoder, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
 use crate::error::Result;
 use crate::pass::Pass;
 use crate::sample::RowStat;
@@ -52,8 +52,6 @@ pub(crate) struct LookaheadDecoder {
     guesses: Guesses,
     tally: Tally,
     gauge: Gauge,
-    /// The next passes, made as soon as they are known.
-    pending: Vec<Wish>,
     /// What the pass under way does.
     under_way: UnderWay,
 }
@@ -88,7 +86,6 @@ impl LookaheadDecoder {
             guesses: Guesses::default(),
             tally: Tally::default(),
             gauge: Gauge::default(),
-            pending: Vec::new(),
             under_way: UnderWay::Draft,
         };
         decoder.begin_draft();
@@ -125,12 +122,12 @@ impl LookaheadDecoder {
             return;
         }
         if let Some(chunk) = self.grid.prefill(self.cached, self.grid.block) {
-            self.pending = vec![self.grid.prefill_wish(self.cached, chunk, self.grid.length)];
+            self.grid.pending = vec![self.grid.prefill_wish(self.cached, chunk, self.grid.length)];
             self.under_way = UnderWay::Prefill(self.cached + chunk);
             return;
         }
         if let Some(wish) = self.sources.drafter.as_mut().and_then(|drafter| drafter.next(&self.grid)) {
-            self.pending = vec![wish];
+            self.grid.pending = vec![wish];
             self.under_way = UnderWay::Draft;
             return;
         }
@@ -140,7 +137,8 @@ impl LookaheadDecoder {
         let stats = vec![Vec::new(); copies.len()];
         self.verify(Verify { copies, stats, read: Vec::new(), rest });
         if self.sources.overlap {
-            self.pending.extend(self.sources.drafter.as_mut().and_then(|drafter| drafter.run_ahead(&self.grid)));
+            let ahead = self.sources.drafter.as_mut().and_then(|drafter| drafter.run_ahead(&self.grid));
+            self.grid.pending.extend(ahead);
         }
     }
 
@@ -255,7 +253,7 @@ impl LookaheadDecoder {
             rows += Counts::of(serves, length);
         }
         verify.read = read.into_iter().map(|(c, position)| (fed[c], position)).collect();
-        self.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind, rows }];
+        self.grid.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind, rows }];
         self.under_way = UnderWay::Verify(verify);
     }
 
@@ -317,10 +315,7 @@ impl LookaheadDecoder {
         let in_step = walked.steps.last().map_or(before, |step| copies[step.copy].start);
         self.step = if self.grid.block == in_step { walked.step } else { 0 };
         if self.sources.own {
-            let last = walked.steps.last().map(|step| step.copy);
-            for (position, stat) in stats.iter().chain(last.map(|c| &stats[c])).flatten() {
-                self.guesses.note(*position, *stat);
-            }
+            self.guesses.hear(&stats, walked.steps.last().map(|step| step.copy));
             self.guesses.forget_before(self.grid.block);
         }
         revealed
@@ -338,29 +333,28 @@ impl LookaheadDecoder {
         if drafted == 0 {
             return;
         }
-        let of = |how| walked.steps.iter().flat_map(|step| &step.revealed).filter(|slot| slot.how == how).count();
-        self.tally.round(drafted, of(How::Accepted), of(How::Corrected));
+        self.tally.judged(drafted, walked.steps.iter().flat_map(|step| &step.revealed));
     }
 }
 
-impl Decoder for LookaheadDecoder {
-    fn draft_caches(&self) -> usize {
+impl GridDecoder for LookaheadDecoder {
+    fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    fn grid_mut(&mut self) -> &mut Grid {
+        &mut self.grid
+    }
+
+    fn caches_of_draft(&self) -> usize {
         usize::from(self.sources.drafter.is_some())
     }
 
-    fn tally(&self) -> Tally {
+    fn guessed(&self) -> Tally {
         self.tally
     }
 
-    fn next_rows(&self) -> usize {
-        self.pending.iter().map(|wish| wish.pass.rows()).sum()
-    }
-
-    fn next(&mut self) -> Result<Vec<Wish>> {
-        Ok(std::mem::take(&mut self.pending))
-    }
-
-    fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
+    fn answered(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
         let Some(answer) = answers.first() else { return Ok(Vec::new()) };
         if let Some(took) = answer.took {
             let line = if matches!(self.under_way, UnderWay::Draft) { &mut self.gauge.draft } else { &mut self.gauge.target };
@@ -397,17 +391,5 @@ impl Decoder for LookaheadDecoder {
         }
         self.prepare();
         Ok(Vec::new())
-    }
-
-    fn canvas(&self) -> &[u32] {
-        &self.grid.canvas
-    }
-
-    fn committed(&self) -> usize {
-        self.grid.block
-    }
-
-    fn finished(&self) -> bool {
-        self.grid.finished()
     }
 }

@@ -1,11 +1,11 @@
 //! S2D2: the model drafts a block as a block-diffusion model and verifies the leftmost masked run as the left-to-right model that the same
 //! weights are at block length 1.
 
-use super::accept::{Verdict, draw, greedy, rejection};
+use super::accept::{draw, greedy, rejection, up_to_rejection};
 use super::layout::Prefix;
 use super::route::Policy;
 use crate::decode::rules::Rules;
-use crate::decode::{Answer, Counts, Decoder, Grid, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
+use crate::decode::{Answer, Counts, Grid, GridDecoder, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
 use crate::error::Result;
 use crate::model::no_token;
 use crate::pass::{Bits, Keep, Pass, Sees};
@@ -47,7 +47,6 @@ pub(crate) struct S2d2Decoder {
     cached: usize,
     verifying: bool,
     tally: Tally,
-    pending: Option<Wish>,
     under_way: UnderWay,
 }
 
@@ -75,7 +74,7 @@ impl S2d2Decoder {
         let mut tally = Tally::default();
         tally.unfolded_passes += usize::from(grid.block > 0);
         let under_way = UnderWay::Draft(Vec::new());
-        let mut decoder = Self { grid, rules, rule, how, step: 0, steps: 0, cached: 0, verifying: false, tally, pending: None, under_way };
+        let mut decoder = Self { grid, rules, rule, how, step: 0, steps: 0, cached: 0, verifying: false, tally, under_way };
         decoder.prepare();
         decoder
     }
@@ -87,7 +86,7 @@ impl S2d2Decoder {
         }
         let (from, block) = (self.cached, self.grid.block);
         if let Some(chunk) = self.grid.prefill(from, block) {
-            self.pending = Some(self.grid.prefill_wish(from, chunk, self.prefix_length()));
+            self.grid.pending = vec![self.grid.prefill_wish(from, chunk, self.prefix_length())];
             self.under_way = UnderWay::Prefill(from + chunk);
             return;
         }
@@ -97,7 +96,7 @@ impl S2d2Decoder {
         let rule = |p: usize| if self.how.judgement == Judgement::Honest { plain(self.rules.at(p)) } else { self.rules.at(p) };
         let scans = reading.iter().enumerate().map(|(read, &p)| Scan { read, guide: None, rule: rule(p) }).collect();
         let rows = self.grid.kept_rows(from, block).and(PassKind::Draft, self.grid.length);
-        self.pending = Some(Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Draft, rows });
+        self.grid.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Draft, rows }];
         self.under_way = UnderWay::Draft(reading);
         self.tally.unfolded_passes += 1;
     }
@@ -231,7 +230,7 @@ impl S2d2Decoder {
             canvas[slot.position] = slot.token;
         }
         let rows = Counts::of(PassKind::Verify, pass.rows());
-        self.pending = Some(Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Verify, rows });
+        self.grid.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Verify, rows }];
         self.under_way = UnderWay::Verify(slots);
         self.tally.unfolded_passes += 1;
     }
@@ -244,8 +243,7 @@ impl S2d2Decoder {
             _ => answer.rows(&(0..span.len()).collect::<Vec<_>>())?,
         };
         let mut rows = rows.into_iter();
-        let mut revealed: Vec<Revealed> = Vec::new();
-        for (slot, stat) in span.iter().zip(&answer.stats) {
+        let judge = |(slot, stat): &(&DraftedSlot, &RowStat)| {
             let position = slot.position as u32;
             let uniform = |purpose| Stream::new(self.how.seed, purpose, self.steps, position).uniform();
             let verdict = match rows.next() {
@@ -255,17 +253,12 @@ impl S2d2Decoder {
                 }
                 None => greedy(slot.token, stat.token),
             };
-            let (token, how) = match verdict {
-                Verdict::Accepted => (slot.token, How::Accepted),
-                Verdict::Replaced(token) => (token, How::Corrected),
-            };
-            revealed.push(Revealed { position: slot.position, stat: RowStat { token, ..*stat }, how });
-            if how == How::Corrected {
-                break;
-            }
-        }
-        let of = |how| revealed.iter().filter(|slot| slot.how == how).count();
-        self.tally.round(span.len(), of(How::Accepted), of(How::Corrected));
+            Ok(Some(verdict.reveal(slot.position, slot.token, **stat)))
+        };
+        let drafted = span.len();
+        // From left to right, one a step.
+        let revealed = up_to_rejection(span.into_iter().zip(&answer.stats), |(slot, _)| slot.position as u32, judge)?;
+        self.tally.judged(drafted, &revealed);
         Ok(revealed)
     }
 
@@ -303,20 +296,24 @@ fn plain(rule: RowRule) -> RowRule {
     RowRule { temperature: 0.0, top_k: 0, top_p: 1.0, confidence: Confidence::Raw, ..rule }
 }
 
-impl Decoder for S2d2Decoder {
-    fn tally(&self) -> Tally {
+impl GridDecoder for S2d2Decoder {
+    fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    fn grid_mut(&mut self) -> &mut Grid {
+        &mut self.grid
+    }
+
+    fn needs_rows(&self) -> bool {
+        self.how.judgement != Judgement::Match || self.how.policy.score().is_some_and(|score| score.estimator.needs_squares())
+    }
+
+    fn guessed(&self) -> Tally {
         self.tally
     }
 
-    fn next_rows(&self) -> usize {
-        self.pending.as_ref().map_or(0, |wish| wish.pass.rows())
-    }
-
-    fn next(&mut self) -> Result<Vec<Wish>> {
-        Ok(self.pending.take().into_iter().collect())
-    }
-
-    fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
+    fn answered(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
         let Some(answer) = answers.first() else { return Ok(Vec::new()) };
         match std::mem::replace(&mut self.under_way, UnderWay::Draft(Vec::new())) {
             UnderWay::Prefill(cached) => {
@@ -342,17 +339,5 @@ impl Decoder for S2d2Decoder {
                 Ok(revealed)
             }
         }
-    }
-
-    fn canvas(&self) -> &[u32] {
-        &self.grid.canvas
-    }
-
-    fn committed(&self) -> usize {
-        self.grid.block
-    }
-
-    fn finished(&self) -> bool {
-        self.grid.finished()
     }
 }

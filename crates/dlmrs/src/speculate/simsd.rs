@@ -2,11 +2,11 @@
 //! them in the draft's order of reveal. Accepted tokens stay at their own slots; behind the first step with a rejection the slots are masked
 //! again and drafted anew.
 
-use super::accept::{Verdict, greedy, rejection};
+use super::accept::{greedy, rejection, up_to_rejection};
 use super::drafter::{DraftedSlot, Drafter};
 use super::layout::{Copy, Drafted, Laid, Prefix, UNDRAFTED, copies_of, no_leak, paired, states};
 use crate::decode::rules::Rules;
-use crate::decode::{Answer, Counts, Decoder, Grid, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
+use crate::decode::{Answer, Counts, Grid, GridDecoder, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
 use crate::error::Result;
 use crate::model::no_token;
 use crate::sample::noise::{Purpose, Stream};
@@ -46,7 +46,6 @@ pub(crate) struct SimSdDecoder {
     step: usize,
     cached: usize,
     tally: Tally,
-    pending: Option<Wish>,
     under_way: UnderWay,
 }
 
@@ -73,19 +72,8 @@ struct Verify {
 impl SimSdDecoder {
     /// Settings and task must have been validated.
     pub(crate) fn new(grid: Grid, rules: Rules, rule: RevealRule, drafter: Drafter, judging: Judging) -> Self {
-        let mut decoder = Self {
-            grid,
-            rules,
-            rule,
-            drafter,
-            judging,
-            round: 0,
-            step: 0,
-            cached: 0,
-            tally: Tally::default(),
-            pending: None,
-            under_way: UnderWay::Draft,
-        };
+        let mut decoder =
+            Self { grid, rules, rule, drafter, judging, round: 0, step: 0, cached: 0, tally: Tally::default(), under_way: UnderWay::Draft };
         decoder.begin_round();
         decoder
     }
@@ -105,10 +93,10 @@ impl SimSdDecoder {
     /// Makes the next pass: the target's prefill, then the draft's passes, then what the target does.
     fn prepare(&mut self) {
         if let Some(chunk) = self.grid.prefill(self.cached, self.grid.block) {
-            self.pending = Some(self.grid.prefill_wish(self.cached, chunk, self.grid.length));
+            self.grid.pending = vec![self.grid.prefill_wish(self.cached, chunk, self.grid.length)];
             self.under_way = UnderWay::Prefill(self.cached + chunk);
         } else if let Some(wish) = self.drafter.next(&self.grid) {
-            self.pending = Some(wish);
+            self.grid.pending = vec![wish];
             self.under_way = UnderWay::Draft;
         } else if self.drafter.slots().is_empty() {
             self.plain();
@@ -129,7 +117,7 @@ impl SimSdDecoder {
         self.rules.update(&self.grid.canvas);
         let scans = read.iter().enumerate().map(|(read, slot)| Scan { read, guide: None, rule: self.rules.at(slot.1) }).collect();
         let rows = self.grid.kept_rows(self.cached, block).and(PassKind::Denoise, self.grid.length);
-        self.pending = Some(Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Denoise, rows });
+        self.grid.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Denoise, rows }];
         self.under_way = UnderWay::Plain(read.into_iter().map(|slot| slot.1).collect());
     }
 
@@ -198,18 +186,20 @@ impl SimSdDecoder {
         let scans = verify.read.iter().enumerate().map(scan).collect();
         let fed = pass.rows() - (self.grid.block - self.cached);
         let rows: Counts = self.grid.kept_rows(self.cached, self.grid.block).and(PassKind::Verify, fed);
-        self.pending = Some(Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Verify, rows });
+        self.grid.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Verify, rows }];
         self.under_way = UnderWay::Verify(verify);
     }
 
     /// The rule of each row goes by the canvas before its slot's step.
     fn rules_of(&mut self, slots: &[DraftedSlot], judged: Vec<usize>) -> Vec<(usize, RowRule)> {
         let rule = |index: usize| {
-            let mut canvas = self.grid.canvas.clone();
-            for slot in slots.iter().filter(|slot| slot.tau < slots[index].tau) {
-                canvas[slot.position] = slot.token;
+            if self.rules.go_by_canvas() {
+                let mut canvas = self.grid.canvas.clone();
+                for slot in slots.iter().filter(|slot| slot.tau < slots[index].tau) {
+                    canvas[slot.position] = slot.token;
+                }
+                self.rules.update(&canvas);
             }
-            self.rules.update(&canvas);
             (index, self.rules.at(slots[index].position))
         };
         judged.into_iter().map(rule).collect()
@@ -232,32 +222,24 @@ impl SimSdDecoder {
     }
 
     /// Judges the slots step by step, up to the first with a rejection. Slots of one step are judged each on its own.
-    fn judge(&mut self, verify: &Verify) -> Vec<Revealed> {
-        let mut revealed: Vec<Revealed> = Vec::new();
-        let mut rejected = None;
-        for (slot, found) in verify.slots.iter().zip(&verify.found) {
-            let Some((stat, p)) = found.as_ref().filter(|_| rejected.is_none_or(|tau| slot.tau == tau)) else { break };
-            let position = slot.position as u32;
-            let uniform = |purpose| Stream::new(self.judging.seed, purpose, self.round, position).uniform();
+    fn judge(&mut self, verify: &Verify) -> Result<Vec<Revealed>> {
+        let judge = |(slot, found): &(&DraftedSlot, &Option<(RowStat, Vec<f32>)>)| {
+            let Some((stat, p)) = found else { return Ok(None) };
+            let uniform = |purpose| Stream::new(self.judging.seed, purpose, self.round, slot.position as u32).uniform();
             let verdict = match self.judging.by_probability {
                 true => rejection(slot.token, p, &slot.q, uniform(Purpose::Accept), uniform(Purpose::Residual)),
                 false => greedy(slot.token, stat.token),
             };
-            let (token, how) = match verdict {
-                Verdict::Accepted => (slot.token, How::Accepted),
-                Verdict::Replaced(token) => (token, How::Corrected),
-            };
-            if how == How::Corrected {
-                rejected = Some(slot.tau);
-            }
-            let probability = p.get(token as usize).copied().unwrap_or(stat.probability);
-            revealed.push(Revealed { position: slot.position, stat: RowStat { token, probability, ..*stat }, how });
-        }
-        let of = |how| revealed.iter().filter(|slot| slot.how == how).count();
-        self.tally.round(verify.slots.len(), of(How::Accepted), of(How::Corrected));
-        self.cached = if rejected.is_none() { verify.kept } else { self.grid.block };
-        self.step += verify.slots.get(revealed.len() - 1).map_or(0, |slot| slot.tau as usize);
-        revealed
+            let mut slot = verdict.reveal(slot.position, slot.token, *stat);
+            slot.stat.probability = p.get(slot.stat.token as usize).copied().unwrap_or(stat.probability);
+            Ok(Some(slot))
+        };
+        let revealed = up_to_rejection(verify.slots.iter().zip(&verify.found), |(slot, _)| slot.tau, judge)?;
+        self.tally.judged(verify.slots.len(), &revealed);
+        let corrected = revealed.iter().any(|slot| slot.how == How::Corrected);
+        self.cached = if corrected { self.grid.block } else { verify.kept };
+        self.step += verify.slots.get(revealed.len().saturating_sub(1)).map_or(0, |slot| slot.tau as usize);
+        Ok(revealed)
     }
 
     fn reveal(&mut self, revealed: &[Revealed]) {
@@ -276,24 +258,28 @@ fn drafts_follow(copy: &Copy, drafted: &Drafted, mask_token_id: u32) -> bool {
     copy.tokens.iter().zip(&drafted.tau).any(|(&id, &tau)| id == mask_token_id && tau != UNDRAFTED)
 }
 
-impl Decoder for SimSdDecoder {
-    fn draft_caches(&self) -> usize {
+impl GridDecoder for SimSdDecoder {
+    fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    fn grid_mut(&mut self) -> &mut Grid {
+        &mut self.grid
+    }
+
+    fn caches_of_draft(&self) -> usize {
         1
     }
 
-    fn tally(&self) -> Tally {
+    fn needs_rows(&self) -> bool {
+        self.judging.by_probability
+    }
+
+    fn guessed(&self) -> Tally {
         self.tally
     }
 
-    fn next_rows(&self) -> usize {
-        self.pending.as_ref().map_or(0, |wish| wish.pass.rows())
-    }
-
-    fn next(&mut self) -> Result<Vec<Wish>> {
-        Ok(self.pending.take().into_iter().collect())
-    }
-
-    fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
+    fn answered(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
         let Some(answer) = answers.first() else { return Ok(Vec::new()) };
         match std::mem::replace(&mut self.under_way, UnderWay::Draft) {
             UnderWay::Prefill(cached) => self.cached = cached,
@@ -315,24 +301,12 @@ impl Decoder for SimSdDecoder {
                     self.one_state(verify);
                     return Ok(Vec::new());
                 }
-                let revealed = self.judge(&verify);
+                let revealed = self.judge(&verify)?;
                 self.reveal(&revealed);
                 return Ok(revealed);
             }
         }
         self.prepare();
         Ok(Vec::new())
-    }
-
-    fn canvas(&self) -> &[u32] {
-        &self.grid.canvas
-    }
-
-    fn committed(&self) -> usize {
-        self.grid.block
-    }
-
-    fn finished(&self) -> bool {
-        self.grid.finished()
     }
 }

@@ -1,7 +1,7 @@
 //! Walking the chain: from state to state as the target's own rule goes, as long as the pass holds the state that it goes to.
 
 use super::layout::Copy;
-use crate::decode::{How, RevealRule, Revealed};
+use crate::decode::{How, Revealed, Steps};
 use crate::sample::RowStat;
 
 /// One step of the target.
@@ -16,22 +16,28 @@ pub struct Step {
 }
 
 /// Where a walk went.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Walk {
+#[derive(Clone, Debug, PartialEq)]
+pub struct Walk<At = usize> {
     /// The target's steps, at least one. All but the last have landed.
     pub steps: Vec<Step>,
     /// How many blocks it finished at their last copies, whose keys and values are therefore right.
     pub confirmed: usize,
-    /// The step counter inside the block where it ended.
-    pub step: usize,
+    /// Where the schedule stands at its end (a step counter inside the block where it ended).
+    pub step: At,
 }
 
 /// Starts at copy 0 and applies `rule` to its rows. If the state that results is among the copies of the block, it goes on from there; at
 /// a block's last copy, if that is finished, it goes on with the first copy of the next block. Any set of states will do.
 ///
-/// `slots` gives the masked slots of a copy (place and statistics, in order of position); `step` is the counter inside copy 0's block.
-pub fn walk(copies: &[Copy], mask_token_id: u32, slots: impl Fn(usize) -> Vec<(usize, RowStat)>, rule: &RevealRule, step: usize) -> Walk {
-    let mut walk = Walk { step, ..Walk::default() };
+/// `slots` gives the masked slots of a copy (place and statistics, in order of position); `step` is where the rule's schedule stands at copy 0.
+pub fn walk<R: Steps>(
+    copies: &[Copy],
+    mask_token_id: u32,
+    slots: impl Fn(usize) -> Vec<(usize, RowStat)>,
+    rule: &R,
+    step: R::At,
+) -> Walk<R::At> {
+    let mut walk = Walk { steps: Vec::new(), confirmed: 0, step };
     let mut at = 0;
     while let Some(copy) = copies.get(at) {
         if copy.finished(mask_token_id) {
@@ -41,12 +47,12 @@ pub fn walk(copies: &[Copy], mask_token_id: u32, slots: impl Fn(usize) -> Vec<(u
                 break;
             }
             walk.confirmed += 1;
-            walk.step = 0;
+            walk.step = rule.enter(walk.step);
             at = next;
             continue;
         }
         let slots = slots(at);
-        let chosen = rule.choose(&slots, walk.step);
+        let (chosen, after) = rule.step(&slots, walk.step);
         let mut tokens = copy.tokens.clone();
         chosen.iter().for_each(|&(i, _)| tokens[slots[i].0 - copy.start] = slots[i].1.token);
         let onward = copies.iter().position(|other| other.start == copy.start && other.tokens == tokens);
@@ -59,7 +65,7 @@ pub fn walk(copies: &[Copy], mask_token_id: u32, slots: impl Fn(usize) -> Vec<(u
         };
         let reveal = |&(i, own): &(usize, How)| Revealed { position: slots[i].0, stat: slots[i].1, how: how(own) };
         walk.steps.push(Step { copy: at, revealed: chosen.iter().map(reveal).collect(), landed: onward.is_some() });
-        walk.step += 1;
+        walk.step = after;
         match onward {
             Some(next) => at = next,
             None => break,

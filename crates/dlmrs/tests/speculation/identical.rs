@@ -107,7 +107,7 @@ proptest! {
         let task = || task(prompt.clone(), params.clone(), seed);
         let wanted = drive(llm, &alone(&block), task(), QUIET);
         let max_rows = if seed % 5 == 0 { Amount::Auto } else { max_rows.into() };
-        let settings = Lookahead { block, blocks, probes, alternatives: seed % 2 == 0, max_rows };
+        let settings = Lookahead { block, blocks, probes, alternatives: seed % 2 == 0, max_rows: Some(max_rows), ..Lookahead::default() };
         let found = drive(llm, &Decoding::Lookahead(settings), task(), QUIET);
         prop_assert_eq!(&found.canvas, &wanted.canvas);
         prop_assert!(found.passes <= wanted.passes, "{} passes, {} alone", found.passes, wanted.passes);

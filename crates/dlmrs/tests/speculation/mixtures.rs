@@ -145,7 +145,7 @@ proptest! {
         let llm = &models()[model];
         let task = || task(prompt.clone(), params.clone(), seed);
         let wanted = drive(llm, &Decoding::Block(block.clone()), task(), QUIET);
-        let settings = Lookahead { block, blocks, probes, alternatives: seed % 2 == 0, max_rows: Amount::All };
+        let settings = Lookahead { block, blocks, probes, alternatives: seed % 2 == 0, max_rows: Some(Amount::All), canvas: None };
         let found = drive(llm, &Decoding::Lookahead(settings), task(), QUIET);
         prop_assert_eq!(&found.canvas, &wanted.canvas);
         prop_assert!(found.passes <= wanted.passes, "{} passes, {} alone", found.passes, wanted.passes);

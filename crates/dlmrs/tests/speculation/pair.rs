@@ -306,7 +306,7 @@ fn settings_that_cannot_be_are_refused() {
     refused(&pair, simsd(|s| (s.accept, s.overlap) = (Acceptance::Greedy, true)), "overlap: needs layout states");
     refused(&pair, simsd(|s| s.align_positions = false), "align_positions");
     refused(&pair, simsd(|s| s.draft_steps = Some(0)), "draft_steps");
-    refused(&pair, Decoding::Lookahead(Lookahead { max_rows: Amount::AtMost(0), ..Lookahead::default() }), "max_rows");
+    refused(&pair, Decoding::Lookahead(Lookahead { max_rows: Some(Amount::AtMost(0)), ..Lookahead::default() }), "max_rows");
     refused(&pair, Decoding::Lookahead(Lookahead { probes: 65, ..Lookahead::default() }), "probes");
     refused(&pair, Decoding::S2D2(S2D2 { policy: Policy::MinSpan(0), ..S2D2::default() }), "min_span");
 }

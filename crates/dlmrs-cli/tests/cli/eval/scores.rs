@@ -140,6 +140,13 @@ fn the_manifest_names_the_draft_and_its_settings() {
     let found = manifest(&["--method", "lookahead", "--max-rows", "40"]);
     assert!(found.get("draft").is_none());
     assert_eq!((found["decoding"]["method"].as_str(), found["decoding"]["max_rows"].as_u64()), (Some("Lookahead"), Some(40)));
+    let out = tempfile::tempdir().unwrap();
+    let canvas =
+        ["eval", "tiny-llada", "--limit", "1", "--max-tokens", "32", "--method", "lookahead", "--cache", "dual", "--max-rows", "off"];
+    good(&[&canvas[..], &["--out", text(out.path())]].concat());
+    let found = json(&out.path().join("manifest.json"));
+    assert_eq!((found["decoding"]["method"].as_str(), found["decoding"]["cache"].as_str()), (Some("Lookahead"), Some("dual")));
+    assert_eq!((found["decoding"]["max_rows"].as_str(), found["decoding"].get("blocks")), (Some("off"), None));
     let found = manifest(&["--method", "s2d2", "--hysteresis", "0.5", "-1"]);
     assert_eq!((found["decoding"]["policy"].as_str(), found["decoding"]["score_off"].as_f64()), (Some("hysteresis"), Some(-1.0)));
 }

@@ -152,12 +152,26 @@ impl Feed {
         }
     }
 
+    /// Where the block's entries begin in the cache and how many entries there are, if the next pass feeds the block alone.
+    pub(super) fn hole(&self) -> Option<(usize, usize)> {
+        (self.shape() == Shape::Dual).then_some((self.before, self.before + self.block.len() + self.behind.len()))
+    }
+
+    /// The entries of a dual cache that were dropped after the block's first pass.
+    pub(super) fn dropped(&self, kept: &[u32]) -> Vec<usize> {
+        let first = self.before + self.block.len();
+        self.behind.iter().enumerate().filter(|(_, place)| kept.binary_search(place).is_err()).map(|(i, _)| first + i).collect()
+    }
+
+    /// The block's places.
+    pub(super) fn places(&self) -> &[usize] {
+        &self.block
+    }
+
     /// A dual cache's pass that does not see what was dropped after the block's first pass.
     fn without_dropped(&self, base: usize, kept: &[u32]) -> Sees {
-        let block = self.block.len();
-        let first = self.before + block;
-        let seen = |key: usize| key < first || key >= base || kept.binary_search(&self.behind[key - first]).is_ok();
-        Sees::Mask(Bits::from_fn(block, base + block, |_, key| seen(key)))
+        let (block, dropped) = (self.block.len(), self.dropped(kept));
+        Sees::Mask(Bits::from_fn(block, base + block, |_, key| dropped.binary_search(&key).is_err()))
     }
 
     /// The pass has run.

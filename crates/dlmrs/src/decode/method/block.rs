@@ -1,7 +1,6 @@
 //! Settings of block diffusion.
 
 use super::{Method, Subject, Task, check};
-use crate::checkpoint::NativeAttention;
 use crate::decode::{BlockDecoder, Decoder};
 use crate::error::{Error, Result};
 
@@ -69,10 +68,6 @@ impl BlockDiffusion {
 impl Method for BlockDiffusion {
     fn name(&self) -> &'static str {
         "BlockDiffusion"
-    }
-
-    fn attention(&self) -> NativeAttention {
-        NativeAttention::BlockCausal
     }
 
     fn block_length(&self) -> Option<usize> {

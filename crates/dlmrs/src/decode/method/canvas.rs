@@ -208,6 +208,13 @@ impl Method for Canvas {
         NativeAttention::Bidirectional
     }
 
+    fn instead(&self) -> &'static str {
+        match self.cache {
+            CacheMode::None => "",
+            _ => ", which caches finished blocks exactly (prefix and dual caches are for bidirectional models: LLaDA, Dream)",
+        }
+    }
+
     fn block_length(&self) -> Option<usize> {
         self.block_length
     }
@@ -250,10 +257,6 @@ impl Method for Canvas {
         let length = self.block_length_for(subject.alg, slots);
         let behind: Vec<usize> = (prompt..end).step_by(length).map(|from| (from + length).min(end)).collect();
         self.suffix.fits(&behind, end)
-    }
-
-    fn warnings(&self, _subject: &Subject<'_>) -> Vec<String> {
-        Vec::new()
     }
 
     fn decoder(&self, task: Task) -> Box<dyn Decoder> {

@@ -44,7 +44,7 @@ pub enum Decoding {
     Editing(Editing),
     /// For bidirectional models (LLaDA, Dream).
     Canvas(Canvas),
-    /// For block-causal models, with the model's own guesses.
+    /// For block-causal models, and for bidirectional ones with a dual cache, with the model's own guesses.
     Lookahead(Lookahead),
     /// For block-causal models, with a draft model.
     SimSD(SimSD),
@@ -84,8 +84,20 @@ pub(super) trait Method {
     /// As the Python class is called.
     fn name(&self) -> &'static str;
 
+    /// Its reveal rule, if that is block diffusion's.
+    fn block(&self) -> Option<&BlockDiffusion> {
+        None
+    }
+
     /// The models that it is for.
-    fn attention(&self) -> NativeAttention;
+    fn attention(&self) -> NativeAttention {
+        NativeAttention::BlockCausal
+    }
+
+    /// What to do on other models besides using another method, for an error; nothing is empty.
+    fn instead(&self) -> &'static str {
+        ""
+    }
 
     /// Whether these models' predictions are shifted by one; None if it works with either.
     fn shift(&self) -> Option<bool> {
@@ -93,7 +105,9 @@ pub(super) trait Method {
     }
 
     /// B, if the user gave one.
-    fn block_length(&self) -> Option<usize>;
+    fn block_length(&self) -> Option<usize> {
+        self.block().and_then(|block| block.block_length)
+    }
 
     /// Refuses values that are wrong for every model.
     fn validate(&self) -> Result<()>;
@@ -107,7 +121,9 @@ pub(super) trait Method {
     }
 
     /// What may not be as the user thinks.
-    fn warnings(&self, subject: &Subject<'_>) -> Vec<String>;
+    fn warnings(&self, subject: &Subject<'_>) -> Vec<String> {
+        self.block().map_or(Vec::new(), |block| block.warnings(subject))
+    }
 
     /// The state machine for one request. Settings and task must have been checked.
     fn decoder(&self, task: Task) -> Box<dyn Decoder>;
@@ -168,14 +184,9 @@ impl Decoding {
             (NativeAttention::BlockCausal, false, Some(true)) => ", its predictions not shifted",
             _ => "",
         };
-        let cache = match (self, subject.attention) {
-            (Self::Canvas(canvas), NativeAttention::BlockCausal) if canvas.cache != CacheMode::None => {
-                ", which caches finished blocks exactly (prefix and dual caches are for bidirectional models: LLaDA, Dream)"
-            }
-            _ => "",
-        };
+        let instead = if self.method().attention() == subject.attention { "" } else { self.method().instead() };
         let (kind, right) = (subject.attention.name(), Self::own(subject.attention, subject.shift));
-        format!("is {}, but {} is {kind}{shift}; use {}{cache}", self.name(), subject.name, right.name())
+        format!("is {}, but {} is {kind}{shift}; use {}{instead}", self.name(), subject.name, right.name())
     }
 
     /// Refuses settings that do not fit a prompt of so many tokens and an answer of so many slots.

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::{BlockDiffusion, CacheMode, Canvas, Decoding, Editing, Lookahead, S2D2, SimSD, SubBlockDiffusion, Subject, Suffix, SuffixDropout};
+use super::{
+    BlockDiffusion, CacheMode, Canvas, Decoding, Editing, Lookahead, S2D2, SimSD, SubBlockDiffusion, Subject, Suffix, SuffixDropout,
+};
 
 /// How a method's tokens relate to those of the model alone, with the same settings and seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

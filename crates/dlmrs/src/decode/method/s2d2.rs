@@ -1,7 +1,6 @@
 //! Settings of self-speculation.
 
 use super::{BlockDiffusion, Method, Subject, Task, check};
-use crate::checkpoint::NativeAttention;
 use crate::decode::rules::Rules;
 use crate::decode::{Decoder, Grid, RevealRule};
 use crate::error::{Error, Result};
@@ -77,12 +76,8 @@ impl Method for S2D2 {
         "S2D2"
     }
 
-    fn attention(&self) -> NativeAttention {
-        NativeAttention::BlockCausal
-    }
-
-    fn block_length(&self) -> Option<usize> {
-        self.block.block_length
+    fn block(&self) -> Option<&BlockDiffusion> {
+        Some(&self.block)
     }
 
     fn validate(&self) -> Result<()> {
@@ -105,10 +100,6 @@ impl Method for S2D2 {
 
     fn suits(&self, subject: &Subject<'_>) -> Result<()> {
         self.block.suits(subject)
-    }
-
-    fn warnings(&self, subject: &Subject<'_>) -> Vec<String> {
-        self.block.warnings(subject)
     }
 
     fn decoder(&self, task: Task) -> Box<dyn Decoder> {

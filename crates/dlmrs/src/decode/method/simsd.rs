@@ -2,7 +2,6 @@
 
 use super::lookahead::check_blocks;
 use super::{Amount, BlockDiffusion, Method, Subject, Task, check};
-use crate::checkpoint::NativeAttention;
 use crate::decode::rules::Rules;
 use crate::decode::{Decoder, Grid, RevealRule};
 use crate::error::{Error, Result};
@@ -160,12 +159,8 @@ impl Method for SimSD {
         "SimSD"
     }
 
-    fn attention(&self) -> NativeAttention {
-        NativeAttention::BlockCausal
-    }
-
-    fn block_length(&self) -> Option<usize> {
-        self.block.block_length
+    fn block(&self) -> Option<&BlockDiffusion> {
+        Some(&self.block)
     }
 
     fn validate(&self) -> Result<()> {
@@ -191,10 +186,6 @@ impl Method for SimSD {
             }
             _ => Ok(()),
         }
-    }
-
-    fn warnings(&self, subject: &Subject<'_>) -> Vec<String> {
-        self.block.warnings(subject)
     }
 
     fn decoder(&self, task: Task) -> Box<dyn Decoder> {
