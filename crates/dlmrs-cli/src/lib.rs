@@ -15,6 +15,7 @@ mod files;
 mod generate;
 mod inspect;
 mod messages;
+mod quantize;
 mod screen;
 
 use std::ffi::OsString;
@@ -50,6 +51,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
         Command::Eval(args) => eval::run(&args, &mut console, interrupt),
         Command::Bench(args) => bench::run(&args, &mut console, interrupt),
         Command::Inspect(args) => inspect::run(&args, &mut console),
+        Command::Quantize(args) => quantize::run(&args, &mut console, interrupt),
         Command::Demo(args) => demo::run(&args, &mut console, interrupt),
         Command::Completions(args) => completions::run(&args, &mut console),
     };

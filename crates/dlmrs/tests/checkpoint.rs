@@ -14,5 +14,7 @@ mod gguf;
 mod gguf_writer;
 #[path = "checkpoint/inspect.rs"]
 mod inspect;
+#[path = "checkpoint/quantise.rs"]
+mod quantise;
 #[path = "checkpoint/weights.rs"]
 mod weights;

@@ -11,6 +11,7 @@ mod eval;
 mod examples;
 mod framing;
 mod model;
+mod quantize;
 mod sampling;
 mod speculation;
 mod sub_blocks;
@@ -29,6 +30,7 @@ use editing::EditingArgs;
 pub(crate) use eval::EvalArgs;
 pub(crate) use framing::FramingArgs;
 pub(crate) use model::{LoadArgs, OverrideArgs};
+pub(crate) use quantize::QuantizeArgs;
 pub(crate) use sampling::SamplingArgs;
 pub(crate) use speculation::SpeculationArgs;
 use sub_blocks::SubBlockArgs;
@@ -43,7 +45,8 @@ Examples:
   dlmrs chat ./SDAR-1.7B-Chat            talk with it
   dlmrs eval tiny-sdar --limit 20        how often is it right?
   dlmrs bench tiny-sdar --quick          how fast is it?
-  dlmrs inspect ./SDAR-1.7B-Chat         what a model folder holds";
+  dlmrs inspect ./SDAR-1.7B-Chat         what a model folder holds
+  dlmrs quantize ./SDAR-1.7B-Chat ./SDAR-1.7B-Chat-int8";
 
 const GENERATE_EXAMPLES: &str = "\
 Examples:
@@ -91,6 +94,7 @@ pub(crate) enum Command {
     Eval(Box<EvalArgs>),
     Bench(Box<BenchArgs>),
     Inspect(InspectArgs),
+    Quantize(QuantizeArgs),
     Demo(DemoArgs),
     Completions(CompletionsArgs),
 }

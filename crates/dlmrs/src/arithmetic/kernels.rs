@@ -112,8 +112,12 @@ impl Arithmetic for Kernels {
         let (n, k) = (weight.n(), weight.k());
         let mut packed = PackedLinear::zeros(weight_type(self.precision, role, weight.stored()), n, k);
         for first in (0..n).step_by(rows_at_once(k)) {
-            let rows = weight.rows(first..(first + rows_at_once(k)).min(n))?;
-            packed.fill(&self.team, first, &rows);
+            let range = first..(first + rows_at_once(k)).min(n);
+            // Rows that are rounded already are taken as they are.
+            match weight.rounded(range.clone())?.filter(|rows| rows.kind == packed.kind()) {
+                Some(rows) => packed.fill_quantised(first, &rows),
+                None => packed.fill(&self.team, first, &weight.rows(range)?),
+            }
         }
         Ok(Arc::new(Packed { weight: packed, bias, team: self.team.clone() }))
     }

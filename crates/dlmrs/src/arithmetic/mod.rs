@@ -16,7 +16,7 @@ use dlmrs_kernels::{Sight, Team};
 pub(crate) use kernels::Kernels;
 pub(crate) use plain::Plain;
 pub use weights::Precision;
-pub(crate) use weights::{Matrix, Role, rows_at_once, weight_bytes};
+pub(crate) use weights::{Matrix, Role, rows_at_once, weight_bytes, weight_type};
 
 use crate::error::{Error, Result};
 

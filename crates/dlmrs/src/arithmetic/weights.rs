@@ -1,15 +1,15 @@
 //! How weights are held: what a user asks for, and what that means for one matrix.
 
-use candle_core::DType;
-use dlmrs_kernels::WeightType;
+use dlmrs_kernels::{QuantisedRows, WeightType};
 
+use crate::checkpoint::StoredType;
 use crate::error::{Error, Result};
 
 /// How the weights are held in memory, and on an accelerator the type of the activations too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// On a CPU bf16 where a weight is stored so, which changes no bit of a result, and else f32; on an accelerator the type that the
-    /// checkpoint is stored in.
+    /// On a CPU as a weight is stored, if that is bf16, which changes no bit of a result, or rounded by `dlmrs quantize`, and else f32; on an
+    /// accelerator the type that the checkpoint is stored in.
     #[default]
     Auto,
     /// 32-bit floats.
@@ -77,11 +77,13 @@ pub(crate) enum Role {
 }
 
 /// How our kernels hold a matrix that is stored as `stored`.
-pub(crate) fn weight_type(precision: Precision, role: Role, stored: DType) -> WeightType {
+pub(crate) fn weight_type(precision: Precision, role: Role, stored: StoredType) -> WeightType {
     match (precision, role) {
         (_, Role::Router) | (Precision::F32 | Precision::F16, _) => WeightType::F32,
-        (Precision::Auto, _) if stored == DType::BF16 => WeightType::Bf16,
-        (Precision::Auto, _) => WeightType::F32,
+        (Precision::Auto, _) => match stored {
+            StoredType::Bf16 => WeightType::Bf16,
+            other => other.rounded().unwrap_or(WeightType::F32),
+        },
         // Looked up, not multiplied.
         (_, Role::Embedding) => WeightType::Bf16,
         (Precision::Bf16, _) => WeightType::Bf16Pairs,
@@ -91,7 +93,7 @@ pub(crate) fn weight_type(precision: Precision, role: Role, stored: DType) -> We
 }
 
 /// The memory that a matrix [N, K] takes in our kernels.
-pub(crate) fn weight_bytes(precision: Precision, role: Role, stored: DType, n: usize, k: usize) -> u64 {
+pub(crate) fn weight_bytes(precision: Precision, role: Role, stored: StoredType, n: usize, k: usize) -> u64 {
     let kind = weight_type(precision, role, stored);
     match role {
         Role::Embedding => (n * k * if kind == WeightType::F32 { 4 } else { 2 }) as u64,
@@ -106,9 +108,11 @@ pub(crate) trait Matrix {
     /// K, the inputs.
     fn k(&self) -> usize;
     /// The type it is stored in.
-    fn stored(&self) -> DType;
+    fn stored(&self) -> StoredType;
     /// Rows `range`, [range, K], in f32.
     fn rows(&self, range: std::ops::Range<usize>) -> Result<Vec<f32>>;
+    /// Rows `range` as they are stored, if they are stored rounded.
+    fn rounded(&self, range: std::ops::Range<usize>) -> Result<Option<QuantisedRows>>;
 }
 
 /// Rows that are read at once: some megabytes of f32, a multiple of 16.
@@ -133,12 +137,14 @@ mod tests {
     #[test]
     fn what_a_matrix_is_held_in() {
         let int4 = Precision::Int4 { group: 128 };
-        assert_eq!(weight_type(Precision::Auto, Role::Layer, DType::BF16), WeightType::Bf16);
-        assert_eq!(weight_type(Precision::Auto, Role::Layer, DType::F16), WeightType::F32);
-        assert_eq!(weight_type(Precision::Bf16, Role::Head, DType::F32), WeightType::Bf16Pairs);
-        assert_eq!(weight_type(int4, Role::Layer, DType::F32), WeightType::Int4 { group: 128 });
-        assert_eq!(weight_type(int4, Role::Head, DType::F32), WeightType::Int8);
-        assert_eq!(weight_type(int4, Role::Router, DType::BF16), WeightType::F32);
-        assert_eq!(weight_bytes(Precision::Int8, Role::Embedding, DType::F32, 10, 7), 140);
+        assert_eq!(weight_type(Precision::Auto, Role::Layer, StoredType::Bf16), WeightType::Bf16);
+        assert_eq!(weight_type(Precision::Auto, Role::Layer, StoredType::F16), WeightType::F32);
+        assert_eq!(weight_type(Precision::Auto, Role::Head, StoredType::Int8), WeightType::Int8);
+        assert_eq!(weight_type(Precision::Auto, Role::Layer, StoredType::Int4Wide), WeightType::Int4 { group: 128 });
+        assert_eq!(weight_type(Precision::Bf16, Role::Head, StoredType::F32), WeightType::Bf16Pairs);
+        assert_eq!(weight_type(int4, Role::Layer, StoredType::F32), WeightType::Int4 { group: 128 });
+        assert_eq!(weight_type(int4, Role::Head, StoredType::F32), WeightType::Int8);
+        assert_eq!(weight_type(int4, Role::Router, StoredType::Bf16), WeightType::F32);
+        assert_eq!(weight_bytes(Precision::Int8, Role::Embedding, StoredType::F32, 10, 7), 140);
     }
 }

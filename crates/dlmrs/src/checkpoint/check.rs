@@ -9,7 +9,7 @@ use super::json::shown;
 use super::names::{self, Names};
 use super::shard::{Shard, Stored};
 use super::weights::Entry;
-use super::{ExpertLayout, FeedForward, ModelConfig};
+use super::{ExpertLayout, FeedForward, ModelConfig, StoredType, rounded};
 use crate::{Error, Result};
 
 /// How many problems are spelt out in one message.
@@ -40,14 +40,15 @@ pub(super) struct Checked {
 /// The tensors by name, if nothing is missing, surplus, doubled or wrongly shaped; else one error that names them with their files.
 pub(super) fn entries(shards: &[Shard], config: &ModelConfig, names: &Names, whole: &str) -> Result<Checked> {
     let mut problems = Problems::default();
-    let mut found: BTreeMap<&str, (usize, &Stored)> = BTreeMap::new();
+    let mut found: BTreeMap<&str, Found<'_>> = BTreeMap::new();
     let file = |shard: usize| shards.get(shard).map_or(whole, |shard| shard.name.as_str());
     for (index, shard) in shards.iter().enumerate() {
         for (name, stored) in shard.tensors.iter().filter(|(name, _)| !names::ignored(name)) {
-            if let Some((earlier, _)) = found.get(name.as_str()) {
-                problems.push(|| format!("{} is stored twice, in {} and in {}", tensor(name), file(*earlier), shard.name));
+            let (base, kind) = rounded::parse(name).map_or((name.as_str(), None), |(base, kind)| (base, Some(kind)));
+            if let Some(earlier) = found.get(base) {
+                problems.push(|| format!("{} is stored twice, in {} and in {}", tensor(base), file(earlier.shard), shard.name));
             } else {
-                found.insert(name, (index, stored));
+                found.insert(base, Found { shard: index, stored, kind });
             }
         }
     }
@@ -55,7 +56,7 @@ pub(super) fn entries(shards: &[Shard], config: &ModelConfig, names: &Names, who
     let mut entries = BTreeMap::new();
     for (name, shape) in names::expected(config, names, layout) {
         match found.remove(name.as_str()) {
-            Some((shard, stored)) => match entry(&name, &shape, shard, stored, file(shard)) {
+            Some(found) => match entry(&name, &shape, &found, file(found.shard)) {
                 Ok(entry) => drop(entries.insert(name, entry)),
                 Err(problem) => problems.push(|| problem),
             },
@@ -63,14 +64,14 @@ pub(super) fn entries(shards: &[Shard], config: &ModelConfig, names: &Names, who
             None => problems.push(|| format!("{name} {shape:?} is missing")),
         }
     }
-    for (name, (shard, _)) in &found {
-        problems.push(|| format!("{} in {} belongs to no {} model of this config", tensor(name), file(*shard), config.family));
+    for (name, found) in &found {
+        problems.push(|| format!("{} in {} belongs to no {} model of this config", tensor(name), file(found.shard), config.family));
     }
     if problems.all == 0 { Ok(Checked { entries, layout }) } else { Err(report(whole, &problems)) }
 }
 
 /// How the experts are stored, which must be one way for all of them.
-fn layout(found: &BTreeMap<&str, (usize, &Stored)>, config: &ModelConfig, names: &Names, whole: &str) -> Result<ExpertLayout> {
+fn layout(found: &BTreeMap<&str, Found<'_>>, config: &ModelConfig, names: &Names, whole: &str) -> Result<ExpertLayout> {
     if !matches!(config.feed_forward, FeedForward::Mixture(_)) {
         return Ok(ExpertLayout::default());
     }
@@ -88,13 +89,39 @@ fn layout(found: &BTreeMap<&str, (usize, &Stored)>, config: &ModelConfig, names:
     }
 }
 
+/// A tensor that is there.
+struct Found<'a> {
+    shard: usize,
+    stored: &'a Stored,
+    /// How it is rounded, by its name.
+    kind: Option<StoredType>,
+}
+
 /// One tensor against the shape it must have.
-fn entry(name: &str, shape: &[usize], shard: usize, stored: &Stored, file: &str) -> Result<Entry, String> {
+fn entry(name: &str, shape: &[usize], found: &Found<'_>, file: &str) -> Result<Entry, String> {
+    let Found { shard, stored, kind } = *found;
+    if let Some(kind) = kind {
+        return rounded_entry(name, shape, shard, stored, kind, file);
+    }
     if stored.shape != shape {
         return Err(format!("{name} in {file} has the shape {}, but must be {shape:?}", dims(&stored.shape)));
     }
     let dtype = stored.dtype.as_ref().map_err(|problem| format!("{name} in {file} is stored as {problem}"))?;
     Ok(Entry { shard, dtype: *dtype, stored: stored.clone(), paired: None })
+}
+
+/// A rounded matrix, whose rows are bytes.
+fn rounded_entry(name: &str, shape: &[usize], shard: usize, stored: &Stored, kind: StoredType, file: &str) -> Result<Entry, String> {
+    let (Some((&k, outer)), Some(rounded)) = (shape.split_last().filter(|_| shape.len() > 1), kind.rounded()) else {
+        return Err(format!("{name} in {file} is stored as {}, but only matrices are", kind.name()));
+    };
+    let wanted = [outer, &[rounded::row_bytes(rounded, k)]].concat();
+    if stored.shape != wanted || stored.range.len() != wanted.iter().product::<usize>() {
+        let found = dims(&stored.shape);
+        return Err(format!("{name} in {file}, as {} of {shape:?}, has the shape {found}, but must be bytes {wanted:?}", kind.name()));
+    }
+    let stored = Stored { shape: shape.to_vec(), dtype: Ok(kind), range: stored.range.clone() };
+    Ok(Entry { shard, dtype: kind, stored, paired: None })
 }
 
 fn report(whole: &str, problems: &Problems) -> Error {

@@ -15,6 +15,9 @@ pub(super) const MAX_VOCAB: usize = 4 << 20;
 pub(super) const MAX_POSITIONS: usize = 1 << 27;
 const MAX_PARAMETERS: u64 = 1 << 40;
 
+/// What the config of a checkpoint with rounded weights says, so that no other program takes it for its own.
+pub(crate) const QUANT_METHOD: &str = "dlmrs";
+
 /// What a checkpoint's `config.json` or metadata says, in one vocabulary for all families.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
@@ -184,8 +187,11 @@ pub(super) fn head_dim(object: &Object, given: Option<usize>, hidden: usize, hea
 
 /// Refuses what no family here has, wherever it turns up.
 pub(super) fn refuse_foreign(object: &Object) -> Result<()> {
-    if object.get("quantization_config").is_some() {
-        return Err(object.error("quantization_config is given, but quantised checkpoints are not supported; use the original weights"));
+    let method = |config: &serde_json::Value| config.get("quant_method").and_then(|method| method.as_str()).map(str::to_owned);
+    if object.get("quantization_config").is_some_and(|config| method(config).as_deref() != Some(QUANT_METHOD)) {
+        let message = "quantization_config is given, but of quantised checkpoints only those that dlmrs quantize writes are supported; use the \
+                       original weights";
+        return Err(object.error(message));
     }
     // The prompt of such a model is meant to be read with token-causal attention.
     object.only("use_regular_causal", &false.into())

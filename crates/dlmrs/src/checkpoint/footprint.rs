@@ -20,22 +20,22 @@ pub(crate) fn number_type(stored: Option<StoredType>) -> DType {
 pub(crate) fn weight_bytes(config: &ModelConfig, weights: Option<&Weights>, precision: Precision) -> u64 {
     let names = weights.map_or_else(|| Names::of(config.family), |weights| *weights.names());
     let tied = weights.map_or(config.tied, |weights| !weights.has_head());
-    let bytes = |name: &str, shape: &[usize], stored: DType| match shape {
+    let bytes = |name: &str, shape: &[usize], stored: StoredType| match shape {
         [n, k] => arithmetic::weight_bytes(precision, role(name, &names, tied), stored, *n, *k),
         // The experts of a layer in one tensor [E, N, K].
         [e, n, k] => *e as u64 * arithmetic::weight_bytes(precision, Role::Layer, stored, *n, *k),
         vector => 4 * vector.iter().product::<usize>() as u64,
     };
     match weights {
-        Some(weights) => weights.tensors().map(|(name, shape, stored)| bytes(name, shape, number_type(Some(stored)))).sum(),
+        Some(weights) => weights.tensors().map(|(name, shape, stored)| bytes(name, shape, stored)).sum(),
         None => names::expected(config, &names, ExpertLayout::default())
             .filter(|(name, _)| !(tied && name == names.head))
-            .map(|(name, shape)| bytes(&name, &shape, DType::F32))
+            .map(|(name, shape)| bytes(&name, &shape, StoredType::F32))
             .sum(),
     }
 }
 
-fn role(name: &str, names: &Names, tied: bool) -> Role {
+pub(super) fn role(name: &str, names: &Names, tied: bool) -> Role {
     match name {
         _ if name == names.head || tied && name == names.embedding => Role::Head,
         _ if name == names.embedding => Role::Embedding,

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use dlmrs_kernels::QuantisedRows;
 use half::{bf16, f16};
 use safetensors::Dtype;
 
 use super::shard::{Shard, Stored};
-use super::{ExpertLayout, Folder, ModelConfig, Names, StoredRows, blocks, check, index};
+use super::{ExpertLayout, Folder, ModelConfig, Names, StoredRows, blocks, check, index, rounded};
 use crate::{Error, Result};
 
 /// The type that a tensor is stored in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StoredType {
     /// 32-bit floating point.
+    #[default]
     F32,
     /// The upper half of an f32.
     Bf16,
@@ -27,6 +29,12 @@ pub enum StoredType {
     Q6K,
     /// GGUF: blocks of 256 with scales of each 16, 4 bits a number.
     Q4K,
+    /// Rounded by `dlmrs quantize`: a byte each, a scale for each 128.
+    Int8,
+    /// Rounded by `dlmrs quantize`: half a byte each, a scale for each 32.
+    Int4,
+    /// Rounded by `dlmrs quantize`: half a byte each, a scale for each 128.
+    Int4Wide,
 }
 
 impl StoredType {
@@ -49,10 +57,14 @@ impl StoredType {
             Self::Q4_0 => "Q4_0",
             Self::Q6K => "Q6_K",
             Self::Q4K => "Q4_K",
+            Self::Int8 => "int8",
+            Self::Int4 => "int4",
+            Self::Int4Wide => "int4-128",
         }
     }
 
-    /// How many numbers stand together in a block, and how many bytes a block has. A row is made of whole blocks.
+    /// How many numbers stand together in a block, and how many bytes a block has. A row is made of whole blocks. Rounded rows are
+    /// not made of blocks; theirs would be (1, 1).
     pub fn block(self) -> (usize, usize) {
         match self {
             Self::F32 => (1, 4),
@@ -61,6 +73,7 @@ impl StoredType {
             Self::Q4_0 => (32, 18),
             Self::Q6K => (256, 210),
             Self::Q4K => (256, 144),
+            Self::Int8 | Self::Int4 | Self::Int4Wide => (1, 1),
         }
     }
 
@@ -74,6 +87,8 @@ impl StoredType {
             Self::Q4_0 => blocks::q4_0(values, bytes),
             Self::Q6K => blocks::q6_k(values, bytes),
             Self::Q4K => blocks::q4_k(values, bytes),
+            // Read row by row, see `load_rounded`.
+            Self::Int8 | Self::Int4 | Self::Int4Wide => {}
         }
     }
 }
@@ -170,11 +185,31 @@ impl Weights {
         self.load(&part.tensor, part.rows.as_ref())
     }
 
-    fn load(&self, name: &str, rows: Option<&Range<usize>>) -> Result<Vec<f32>> {
-        let found = self.entries.get(name).and_then(|entry| self.shards.get(entry.shard).map(|shard| (entry, shard)));
-        let Some((entry, shard)) = found else {
-            return Err(Error::checkpoint(&self.whole, format!("holds no tensor {name}")));
+    /// Some rows of a tensor that is stored rounded, as they are stored. None if it is stored in another way.
+    pub(crate) fn load_rounded(&self, part: &StoredRows) -> Result<Option<QuantisedRows>> {
+        let (entry, shard) = self.find_entry(&part.tensor)?;
+        let Some(kind) = entry.dtype.rounded() else { return Ok(None) };
+        let k = entry.stored.shape.last().copied().unwrap_or(1);
+        let (row, bytes) = (rounded::row_bytes(kind, k), shard.bytes(&entry.stored));
+        let rows = part.rows.clone().unwrap_or(0..bytes.len() / row.max(1));
+        let Some(bytes) = bytes.get(rows.start.saturating_mul(row)..rows.end.saturating_mul(row)) else {
+            return Err(Error::checkpoint(&self.whole, format!("{} has no rows {rows:?}", part.tensor)));
         };
+        let rows = rounded::read(kind, k, bytes);
+        rows.map(Some).map_err(|problem| Error::checkpoint(&shard.file, format!("{} {problem}", rounded::name(&part.tensor, kind))))
+    }
+
+    fn find_entry(&self, name: &str) -> Result<(&Entry, &Shard)> {
+        let found = self.entries.get(name).and_then(|entry| self.shards.get(entry.shard).map(|shard| (entry, shard)));
+        found.ok_or_else(|| Error::checkpoint(&self.whole, format!("holds no tensor {name}")))
+    }
+
+    fn load(&self, name: &str, rows: Option<&Range<usize>>) -> Result<Vec<f32>> {
+        let (entry, shard) = self.find_entry(name)?;
+        if entry.dtype.rounded().is_some() {
+            let part = StoredRows { tensor: name.to_string(), rows: rows.cloned() };
+            return Ok(self.load_rounded(&part)?.map(|rows| rows.weights()).unwrap_or_default());
+        }
         let width = entry.stored.shape.last().copied().unwrap_or(1).max(1);
         let (block, size) = entry.dtype.block();
         let row = width / block * size;

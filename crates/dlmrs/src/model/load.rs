@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use candle_core::DType;
-use dlmrs_kernels::Team;
+use dlmrs_kernels::{QuantisedRows, Team};
 
 use super::Model;
 use super::layer::{FeedForward, Layer};
@@ -12,7 +11,7 @@ use super::memory;
 use super::mixture::{Expert, Mixture};
 use super::router::Chooser;
 use crate::arithmetic::{self, Arithmetic, Backend, Matrix, Precision, Product, Role};
-use crate::checkpoint::{self, Folder, LayerNames, MixtureNames, ModelConfig, Names, StoredRows, Weights, number_type};
+use crate::checkpoint::{self, Folder, LayerNames, MixtureNames, ModelConfig, Names, StoredRows, StoredType, Weights, number_type};
 use crate::device;
 use crate::error::{Error, Result};
 
@@ -55,7 +54,12 @@ impl Model {
             memory::check(&weights, &config, options.dtype)?;
         }
         let held = match options.dtype {
-            Precision::Auto if on_cpu && (stored != DType::BF16 || options.backend == Backend::Plain) => Precision::F32.name(),
+            Precision::Auto if on_cpu && options.backend == Backend::Plain => Precision::F32.name(),
+            Precision::Auto if on_cpu => match weights.dtype(&names.layer(&config, 0).q) {
+                Some(StoredType::Bf16) => Precision::Bf16.name(),
+                Some(stored) if stored.rounded().is_some() => stored.name(),
+                _ => Precision::F32.name(),
+            },
             Precision::Auto => stored.as_str(),
             precision => precision.name(),
         };
@@ -110,6 +114,12 @@ struct StoredMatrix<'a> {
     k: usize,
 }
 
+impl StoredMatrix<'_> {
+    fn part(&self, range: std::ops::Range<usize>) -> StoredRows {
+        StoredRows { tensor: self.tensor.clone(), rows: Some(self.first + range.start..self.first + range.end) }
+    }
+}
+
 impl Matrix for StoredMatrix<'_> {
     fn n(&self) -> usize {
         self.n
@@ -119,13 +129,16 @@ impl Matrix for StoredMatrix<'_> {
         self.k
     }
 
-    fn stored(&self) -> DType {
-        number_type(self.weights.dtype(&self.tensor))
+    fn stored(&self) -> StoredType {
+        self.weights.dtype(&self.tensor).unwrap_or_default()
     }
 
     fn rows(&self, range: std::ops::Range<usize>) -> Result<Vec<f32>> {
-        let rows = Some(self.first + range.start..self.first + range.end);
-        self.weights.load_rows_f32(&StoredRows { tensor: self.tensor.clone(), rows })
+        self.weights.load_rows_f32(&self.part(range))
+    }
+
+    fn rounded(&self, range: std::ops::Range<usize>) -> Result<Option<QuantisedRows>> {
+        self.weights.load_rounded(&self.part(range))
     }
 }
 

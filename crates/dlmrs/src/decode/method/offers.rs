@@ -73,6 +73,14 @@ impl Offer {
                 "suffix=SuffixDropout()",
                 Approximate,
             ),
+            Self::new(
+                Decoding::Lookahead(Lookahead {
+                    canvas: Some(Canvas { cache: CacheMode::Dual, ..Canvas::default() }),
+                    ..Lookahead::default()
+                }),
+                "canvas=Canvas(cache=\"dual\")",
+                Approximate,
+            ),
         ]
     }
 
