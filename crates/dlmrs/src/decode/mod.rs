@@ -23,9 +23,8 @@ pub use edit::EditingDecoder;
 pub(crate) use grid::Grid;
 pub(crate) use method::temperature;
 pub use method::{Acceptance, Amount, Editing, Fallback, Lookahead, S2D2, SimSD, Variant, VerifyLayout, estimator};
-pub use method::{BlockDiffusion, Canvas, Decoding, DreamAlg, Remasking, Strategy, Subject, Task};
+pub use method::{BlockDiffusion, BlockPreset, Canvas, Decoding, DreamAlg, Remasking, Strategy, Subject, Task};
 pub use method::{CacheMode, DropoutKind, EarlyStop, Refresh, Spotlight, Suffix, SuffixDropout, WindowTail, preset, presets};
-pub use method::{block_preset, block_presets};
 pub use rule::RevealRule;
 pub use wish::{Answer, FullRows, Role, Scan, Took, Wish};
 
@@ -71,6 +70,13 @@ pub struct Revealed {
     pub how: How,
 }
 
+impl Revealed {
+    /// Whether the slot held another token before, so that it is not one more that is decided.
+    pub fn is_edit(&self) -> bool {
+        self.how == How::Edited
+    }
+}
+
 /// A request's way through its canvas.
 pub trait Decoder: Send {
     /// How many caches of the target it uses; the engine makes them.
@@ -94,7 +100,7 @@ pub trait Decoder: Send {
     /// The passes it wants next, all of which run in one forward. Empty only when it has finished.
     fn next(&mut self) -> Result<Vec<Wish>>;
 
-    /// Takes the answers to the wishes of the last `next`, in order, and says what was revealed.
+    /// Takes the answers to the wishes of the last `next`, in order, and says what was revealed, or rewritten.
     fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>>;
 
     /// All tokens, prompt included; undecided slots hold the mask id.
