@@ -1,8 +1,6 @@
 //! The methods of `dlmrs.decoding` as the library's.
 
-use dlmrs::decode::{
-    Acceptance, Amount, DreamAlg, Fallback, Refresh, Remasking, Strategy, Variant, VerifyLayout, block_preset, block_presets, estimator,
-};
+use dlmrs::decode::{Acceptance, Amount, BlockPreset, DreamAlg, Fallback, Refresh, Remasking, Strategy, Variant, VerifyLayout, estimator};
 use dlmrs::speculate::route::{Policy, Score};
 use dlmrs::{BlockDiffusion, Canvas, Decoding, Editing, Error, Lookahead, S2D2, SimSD, SubBlockDiffusion};
 use pyo3::intern;
@@ -95,18 +93,14 @@ fn or_off(name: &str, object: &Bound<'_, PyAny>) -> Result<Option<f32>> {
 
 /// The values of a published setting of block diffusion, by its name.
 #[pyfunction]
-#[pyo3(name = "block_preset", signature = (name, /))]
-pub(crate) fn block_preset_fields<'py>(py: Python<'py>, name: &Bound<'py, PyAny>) -> Result<Bound<'py, PyDict>> {
-    let (block, editing) = match block_preset(&value::text("preset", name)?)? {
-        Decoding::Editing(editing) => (editing.block, Some((editing.editing_threshold, editing.max_post_steps))),
-        Decoding::Block(block) => (block, None),
-        _ => (BlockDiffusion::default(), None),
-    };
+#[pyo3(signature = (name, /))]
+pub(crate) fn block_preset<'py>(py: Python<'py>, name: &Bound<'py, PyAny>) -> Result<Bound<'py, PyDict>> {
+    let preset = BlockPreset::named(&value::text("preset", name)?)?;
     // As they are written, not as the f64 that lies nearest to the f32.
     let typed = |value: f32| f64::from((value * 100.0).round()) / 100.0;
     let fields = PyDict::new(py);
-    fields.set_item("threshold", block.threshold.map(typed))?;
-    if let Some((threshold, steps)) = editing {
+    fields.set_item("threshold", typed(preset.threshold))?;
+    if let Some((threshold, steps)) = preset.editing {
         fields.set_item("editing_threshold", typed(threshold))?;
         fields.set_item("max_post_steps", steps)?;
     }
@@ -115,9 +109,8 @@ pub(crate) fn block_preset_fields<'py>(py: Python<'py>, name: &Bound<'py, PyAny>
 
 /// The names of the published settings of block diffusion.
 #[pyfunction]
-#[pyo3(name = "block_presets")]
-pub(crate) fn block_preset_names() -> Vec<&'static str> {
-    block_presets()
+pub(crate) fn block_presets() -> Vec<&'static str> {
+    BlockPreset::names().to_vec()
 }
 
 fn canvas(decoding: &Bound<'_, PyAny>) -> Result<Canvas> {

@@ -28,7 +28,7 @@ mod _dlmrs {
     #[pymodule_export]
     use crate::{
         command::run_cli,
-        decoding::{block_preset_fields, block_preset_names, check_decoding},
+        decoding::{block_preset, block_presets, check_decoding},
         inspect::{bundled_models, inspect},
         llm::Llm,
         params::check_params,

@@ -1,7 +1,7 @@
 //! Options of block diffusion that LLaDA2 brings: its published settings, and editing.
 
 use clap::Args;
-use dlmrs::decode::{block_preset, block_presets};
+use dlmrs::decode::BlockPreset;
 use dlmrs::{BlockDiffusion, Decoding, Editing};
 
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 #[command(next_help_heading = "Decoding (SDAR, LLaDA2: block diffusion; LLaDA, Dream, RND1: canvas diffusion)")]
 pub(crate) struct EditingArgs {
     /// Block diffusion: published settings for LLaDA2, which other options change [default: none]
-    #[arg(long, value_name = "NAME", value_parser = block_presets())]
+    #[arg(long, value_name = "NAME", value_parser = BlockPreset::names())]
     preset: Option<String>,
     /// LLaDA2.1: rewrite decided tokens of the current block where the model is surer than this of another one; off is not at all
     /// [default: off]
@@ -47,35 +47,36 @@ impl EditingArgs {
         given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
     }
 
-    /// What the other options begin from.
-    fn own(&self) -> Result<Decoding, Failure> {
-        Ok(self.preset.as_deref().map(block_preset).transpose()?.unwrap_or(Decoding::Block(BlockDiffusion::default())))
+    fn own(&self) -> Result<Option<BlockPreset>, Failure> {
+        Ok(self.preset.as_deref().map(BlockPreset::named).transpose()?)
     }
 
     /// The reveal rule that the other options begin from.
     pub(super) fn block(&self) -> Result<BlockDiffusion, Failure> {
-        Ok(match self.own()? {
-            Decoding::Editing(editing) => editing.block,
-            Decoding::Block(block) => block,
-            _ => BlockDiffusion::default(),
-        })
+        Ok(self.own()?.map_or(BlockDiffusion::default(), |preset| preset.block()))
+    }
+
+    /// The editing that was asked for: the threshold, and the passes at most over a block without masks.
+    fn editing(&self) -> Result<Option<(f32, usize)>, Failure> {
+        let preset = self.own()?.and_then(|preset| preset.editing);
+        let threshold = match self.editing_threshold {
+            Some(Threshold::Off) => None,
+            Some(Threshold::Above(threshold)) => Some(threshold),
+            None => preset.map(|(threshold, _)| threshold),
+        };
+        if threshold.is_none() && self.max_post_steps.is_some() {
+            return Err(Failure::Said("--max-post-steps has an effect with --editing-threshold only; leave it out".into()));
+        }
+        let steps = self.max_post_steps.or(preset.map(|(_, steps)| steps)).unwrap_or(Editing::default().max_post_steps);
+        Ok(threshold.map(|threshold| (threshold, steps)))
     }
 
     /// The method that was asked for, with editing where that was asked for too.
     pub(super) fn with_editing(&self, decoding: Decoding) -> Result<Decoding, Failure> {
-        let own = match (self.editing_threshold, self.own()?) {
-            (Some(Threshold::Above(editing_threshold)), Decoding::Editing(own)) => Some(Editing { editing_threshold, ..own }),
-            (Some(Threshold::Above(editing_threshold)), _) => Some(Editing { editing_threshold, ..Editing::default() }),
-            (None, Decoding::Editing(own)) => Some(own),
-            (Some(Threshold::Off), _) | (None, _) => None,
-        };
-        match (own, decoding) {
-            (None, _) if self.max_post_steps.is_some() => {
-                Err(Failure::Said("--max-post-steps has an effect with --editing-threshold only; leave it out".into()))
-            }
+        match (self.editing()?, decoding) {
             (None, decoding) => Ok(decoding),
-            (Some(own), Decoding::Block(block)) => {
-                Ok(Decoding::Editing(Editing { block, max_post_steps: self.max_post_steps.unwrap_or(own.max_post_steps), ..own }))
+            (Some((editing_threshold, max_post_steps)), Decoding::Block(block)) => {
+                Ok(Decoding::Editing(Editing { block, editing_threshold, max_post_steps }))
             }
             (Some(_), other) => {
                 let option = if self.editing_threshold.is_some() { "--editing-threshold" } else { "this --preset" };

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 /// The settings of `simsd`, `lookahead` and `s2d2`. None is the method's own default.
 #[derive(Args, Debug, Default)]
-#[command(next_help_heading = "Speculation (SDAR; LLaDA and Dream: lookahead with --cache dual)")]
+#[command(next_help_heading = "Speculation (SDAR, LLaDA2; LLaDA and Dream: lookahead with --cache dual)")]
 pub(crate) struct SpeculationArgs {
     /// How blocks are decided. block: pass by pass (default). lookahead: the model's own guesses judged many at a time, the same tokens; for
     /// a canvas it needs --cache dual.

@@ -59,7 +59,7 @@ impl Answers<'_> {
                     (_, Event::Failed { error, .. }) => output = Some(Err(error.into())),
                     (Some(canvas), event) => canvas.event(&event, console.out)?,
                     (None, Event::Revealed { slots: revealed, .. }) if !begun => {
-                        decided += revealed.len();
+                        decided += revealed.iter().filter(|slot| !slot.is_edit()).count();
                         console.show_wait(&format!("{decided} of {slots} slots decided"));
                     }
                     (None, Event::Committed { text, .. }) if matches!(self.view, View::Text) && !text.is_empty() => {

@@ -8,7 +8,7 @@ use super::method::{Editing, Task};
 use super::rules::Rules;
 use super::{Answer, Decoder, Grid, How, RevealRule, Revealed, Wish};
 use crate::error::Result;
-use crate::sample::RowStat;
+use crate::sample::{RowRule, RowStat};
 
 /// The state of one request.
 pub struct EditingDecoder {
@@ -61,7 +61,7 @@ impl EditingDecoder {
     }
 
     /// How each slot is read. What a slot holds itself does not count for the repetition penalty, or it would be rewritten because it is there.
-    fn row_rules(&mut self, slots: &[usize]) -> Vec<crate::sample::RowRule> {
+    fn row_rules(&mut self, slots: &[usize]) -> Vec<RowRule> {
         let mask = self.grid.mask_token_id;
         let rule = |&p: &usize| {
             let held = std::mem::replace(&mut self.grid.canvas[p], mask);

@@ -25,9 +25,8 @@ pub use edit::EditingDecoder;
 pub(crate) use grid::{Grid, GridDecoder};
 pub(crate) use method::temperature;
 pub use method::{Acceptance, Amount, Editing, Fallback, Grade, Lookahead, Offer, S2D2, SimSD, Variant, VerifyLayout, estimator};
-pub use method::{BlockDiffusion, Canvas, Decoding, DreamAlg, Remasking, Strategy, SubBlockDiffusion, Subject, Task};
+pub use method::{BlockDiffusion, BlockPreset, Canvas, Decoding, DreamAlg, Remasking, Strategy, SubBlockDiffusion, Subject, Task};
 pub use method::{CacheMode, DropoutKind, EarlyStop, Refresh, Spotlight, Suffix, SuffixDropout, WindowTail, preset, presets};
-pub use method::{block_preset, block_presets};
 pub use rule::{RevealRule, Steps};
 pub use sub_block::SubBlockDecoder;
 pub use wish::{Answer, FullRows, Role, Scan, Took, Wish};
@@ -74,6 +73,13 @@ pub struct Revealed {
     pub how: How,
 }
 
+impl Revealed {
+    /// Whether the slot held another token before, so that it is not one more that is decided.
+    pub fn is_edit(&self) -> bool {
+        self.how == How::Edited
+    }
+}
+
 /// A request's way through its canvas.
 pub trait Decoder: Send {
     /// How many caches of the target it uses; the engine makes them.
@@ -102,7 +108,7 @@ pub trait Decoder: Send {
     /// The passes it wants next, all of which run in one forward. Empty only when it has finished.
     fn next(&mut self) -> Result<Vec<Wish>>;
 
-    /// Takes the answers to the wishes of the last `next`, in order, and says what was revealed.
+    /// Takes the answers to the wishes of the last `next`, in order, and says what was revealed, or rewritten.
     fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>>;
 
     /// All tokens, prompt included; undecided slots hold the mask id.

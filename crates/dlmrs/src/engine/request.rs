@@ -7,7 +7,7 @@ use super::stats::Stats;
 use super::stop::Watch;
 use super::trace::Trace;
 use crate::cache::KvCache;
-use crate::decode::{Answer, Decoder, Decoding, How, Task};
+use crate::decode::{Answer, Decoder, Decoding, Task};
 use crate::error::{Error, Result};
 use crate::llm::Llm;
 use crate::params::SamplingParams;
@@ -116,7 +116,7 @@ impl Active {
     /// Gives the decoder its answers and reports what came of them.
     pub(super) fn take(&mut self, answers: &[Answer], events: &mut Vec<Event>) -> Result<()> {
         let slots = self.decoder.take(answers)?;
-        let edited = slots.iter().filter(|slot| slot.how == How::Edited).count();
+        let edited = slots.iter().filter(|slot| slot.is_edit()).count();
         self.stats.revealed += slots.len() - edited;
         self.stats.edited += edited;
         if let Some(trace) = &mut self.trace {

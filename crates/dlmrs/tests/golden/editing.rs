@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use dlmrs::decode::{BlockDiffusion, Decoding, Editing, How, PassKind, Strategy, block_preset, block_presets};
+use dlmrs::decode::{BlockDiffusion, BlockPreset, Decoding, Editing, How, PassKind, Strategy};
 use dlmrs::{Backend, Error, Event, FinishReason, Llm, Output, Request, SamplingParams};
 use serde_json::Value;
 
@@ -215,7 +215,7 @@ fn cancelled_in_the_middle_of_a_block() {
 
 #[test]
 fn presets() {
-    let of = |name: &str| match block_preset(name).unwrap() {
+    let of = |name: &str| match BlockPreset::named(name).unwrap().decoding() {
         Decoding::Editing(e) => (e.block.threshold, Some((e.editing_threshold, e.max_post_steps))),
         Decoding::Block(block) => (block.threshold, None),
         other => panic!("{other:?}"),
@@ -225,11 +225,11 @@ fn presets() {
     assert_eq!(of("llada2.1-quality"), (Some(0.7), Some((0.5, 16))));
     assert_eq!(of("llada2.1-speed"), (Some(0.5), None));
     let llm = load("llada2_moe", Backend::Kernels);
-    for name in block_presets() {
-        let request = Request { prompt: prompt(6, 0), params: params(9), decoding: Some(block_preset(name).unwrap()) };
+    for name in BlockPreset::names() {
+        let request = Request { prompt: prompt(6, 0), params: params(9), decoding: Some(BlockPreset::named(name).unwrap().decoding()) };
         assert_eq!(one(&llm, request).token_ids.len(), 9, "{name}");
     }
-    let error = block_preset("llada3").unwrap_err().to_string();
+    let error = BlockPreset::named("llada3").unwrap_err().to_string();
     assert_eq!(error, "preset: 'llada3' is unknown; use one of llada2.0, llada2.1, llada2.1-quality, llada2.1-speed");
 }
 

@@ -1,6 +1,6 @@
-//! Settings of block diffusion with token editing, and the published settings of LLaDA2.
+//! Settings of block diffusion with token editing.
 
-use super::{BlockDiffusion, Decoding, Method, Subject, Task, check};
+use super::{BlockDiffusion, Method, Subject, Task, check};
 use crate::checkpoint::NativeAttention;
 use crate::decode::{Decoder, EditingDecoder};
 use crate::error::{Error, Result};
@@ -65,26 +65,4 @@ impl Method for Editing {
     fn decoder(&self, task: Task) -> Box<dyn Decoder> {
         Box::new(EditingDecoder::new(self, task))
     }
-}
-
-/// Name, threshold, and editing threshold (with up to 16 passes after the last mask). The first two are the defaults of the generation code of
-/// LLaDA2.0 and 2.1, the others what LLaDA2.1's authors recommend.
-const PRESETS: [(&str, f32, Option<f32>); 4] =
-    [("llada2.0", 0.95, None), ("llada2.1", 0.95, Some(0.9)), ("llada2.1-quality", 0.7, Some(0.5)), ("llada2.1-speed", 0.5, None)];
-
-/// The published setting of block diffusion of this name.
-pub fn block_preset(name: &str) -> Result<Decoding> {
-    let Some(&(_, threshold, editing)) = PRESETS.iter().find(|(known, ..)| *known == name) else {
-        return Err(Error::input("preset", format!("'{name}' is unknown; use one of {}", block_presets().join(", "))));
-    };
-    let block = BlockDiffusion { threshold: Some(threshold), ..BlockDiffusion::default() };
-    Ok(match editing {
-        Some(editing_threshold) => Decoding::Editing(Editing { block, editing_threshold, ..Editing::default() }),
-        None => Decoding::Block(block),
-    })
-}
-
-/// All names.
-pub fn block_presets() -> Vec<&'static str> {
-    PRESETS.iter().map(|(name, ..)| *name).collect()
 }

@@ -2,6 +2,7 @@
 
 mod amount;
 mod block;
+mod block_preset;
 mod cache;
 mod canvas;
 mod check;
@@ -18,10 +19,11 @@ mod task;
 
 pub use amount::Amount;
 pub use block::{BlockDiffusion, Strategy};
+pub use block_preset::BlockPreset;
 pub use cache::{CacheMode, EarlyStop, Refresh};
 pub use canvas::{Canvas, DreamAlg, Remasking};
 pub(crate) use check::temperature;
-pub use editing::{Editing, block_preset, block_presets};
+pub use editing::Editing;
 pub use lookahead::Lookahead;
 pub use offers::{Grade, Offer};
 pub use preset::{preset, presets};
