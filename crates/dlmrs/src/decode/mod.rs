@@ -95,7 +95,7 @@ pub trait Decoder: Send {
     /// All tokens, prompt included; undecided slots hold the mask id.
     fn canvas(&self) -> &[u32];
 
-    /// Everything before this place is decided and will not be looked at again (whole blocks only, until the end).
+    /// Everything before this place is decided and will not be looked at again (whole blocks or sub-blocks only, until the end).
     fn committed(&self) -> usize;
 
     /// Whether every slot is decided.
