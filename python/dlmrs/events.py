@@ -28,7 +28,7 @@ class Revealed:
 
 @dataclass(frozen=True, kw_only=True)
 class Committed:
-    """Tokens that will not change any more: whole blocks, in order. All texts together are the output's text.
+    """Tokens that will not change any more: whole blocks or sub-blocks, in order. All texts together are the output's text.
 
     Attributes:
         token_ids: The new tokens.

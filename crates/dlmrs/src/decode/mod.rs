@@ -114,7 +114,7 @@ pub trait Decoder: Send {
     /// All tokens, prompt included; undecided slots hold the mask id.
     fn canvas(&self) -> &[u32];
 
-    /// Everything before this place is decided and will not change any more (whole blocks only, until the end). A decoder that edits may
+    /// Everything before this place is decided and will not change any more (whole blocks or sub-blocks only, until the end). A decoder that edits may
     /// rewrite what stands behind it, but never with a mask.
     fn committed(&self) -> usize;
 

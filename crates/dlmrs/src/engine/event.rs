@@ -21,7 +21,7 @@ pub enum Event {
         /// The slots.
         slots: Vec<Revealed>,
     },
-    /// Tokens that will not change any more: whole blocks, in order. The texts of all these events add up to the output's text.
+    /// Tokens that will not change any more: whole blocks or sub-blocks, in order. The texts of all these events add up to the output's text.
     Committed {
         /// The request.
         id: RequestId,

@@ -6,7 +6,7 @@ mod editing;
 use dlmrs::SamplingParams;
 use dlmrs::decode::{
     Answer, BlockDiffusion, CacheMode, Canvas, Decoder, Decoding, DreamAlg, DropoutKind, EarlyStop, PassKind, Refresh, Remasking,
-    Spotlight, Strategy, Suffix, SuffixDropout, Task, WindowTail, Wish,
+    Spotlight, Strategy, SubBlockDiffusion, Suffix, SuffixDropout, Task, WindowTail, Wish,
 };
 use dlmrs::pass::{Keep, Sees};
 use dlmrs::sample::{Confidence, FilterOrder, RowStat};
@@ -252,7 +252,11 @@ fn any_decoding() -> impl Strategy2 {
             })
         },
     );
-    prop_oneof![block, canvas]
+    let sub_blocks = (1usize..4, 1usize..5, 0f32..1.0, any::<bool>()).prop_map(|(sub_blocks, sub_block, threshold, sub_block_cache)| {
+        let (block_length, sub_block, threshold) = (Some(sub_blocks * sub_block), Some(sub_block), Some(threshold));
+        Decoding::SubBlock(SubBlockDiffusion { block_length, sub_block, threshold, sub_block_cache })
+    });
+    prop_oneof![block, canvas, sub_blocks]
 }
 
 use proptest::strategy::Strategy as Strategy2Base;
@@ -272,6 +276,7 @@ proptest! {
         let wanted = task.prompt.len() + max_tokens;
         let length = match &decoding {
             Decoding::Block(b) => wanted.next_multiple_of(b.block_length.unwrap_or(4)),
+            Decoding::SubBlock(s) => wanted.next_multiple_of(s.block_length.unwrap_or(4)),
             _ => wanted,
         };
         let open = max_tokens > 0 || task.prompt.contains(&MASK);

@@ -150,6 +150,19 @@ fn events_add_up_and_the_trace_tells_how() {
     }
 }
 
+/// Up to the model's longest sequence, with a last block that reaches beyond it.
+#[test]
+fn the_longest_sequence() {
+    let llm = load();
+    for (sub_block, sub_block_cache) in [(8, false), (4, true)] {
+        let with = SubBlockDiffusion { block_length: Some(24), sub_block_cache, ..settings(sub_block, 0.0) };
+        let ask = |prompt, max_tokens| request(&vec![7; prompt], params(max_tokens), with.clone());
+        assert_eq!(one(&llm, ask(1000, 24)).token_ids.len(), 24);
+        let error = llm.engine().submit(ask(1001, 24)).err().unwrap().to_string();
+        assert!(error.contains("the model takes at most 1024"), "{error}");
+    }
+}
+
 #[test]
 fn cancelling_leaves_masks() {
     let llm = load();

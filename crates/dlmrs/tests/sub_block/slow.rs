@@ -1,5 +1,7 @@
 //! The slow obvious version: every pass computes everything from the canvas's start, under a mask that is written out, and keeps nothing.
 
+use std::ops::Range;
+
 use dlmrs::Llm;
 use dlmrs::cache::KvCache;
 use dlmrs::model::{Hidden, RowScan};
@@ -25,12 +27,17 @@ impl Asked {
         canvas[place] == self.mask
     }
 
-    /// Rows `rows` of a pass over the tokens, none of which sees beyond its block.
-    fn forward(&self, llm: &Llm, tokens: &[u32], rows: Vec<u32>) -> Hidden {
+    /// A pass over the canvas's first tokens, none of which sees beyond its block. Nothing is kept or read.
+    fn pass(&self, tokens: &[u32]) -> Pass {
         let n = tokens.len();
         let sees = Sees::Mask(Bits::from_fn(n, n, |row, key| key / self.block <= row / self.block));
         let (positions, keep) = ((0..n as u32).collect(), Keep::Nothing);
-        let pass = Pass { tokens: tokens.to_vec(), positions, base: 0, sees, keep, read: rows, tap: None };
+        Pass { tokens: tokens.to_vec(), positions, base: 0, sees, keep, read: Vec::new(), tap: None }
+    }
+
+    /// Rows `rows` of that pass.
+    fn forward(&self, llm: &Llm, tokens: &[u32], rows: Vec<u32>) -> Hidden {
+        let pass = Pass { read: rows, ..self.pass(tokens) };
         llm.model().forward(&mut [(pass, &mut llm.model().new_cache())]).unwrap()
     }
 
@@ -80,87 +87,86 @@ impl Asked {
 
     /// The canvas, and how many passes decided something.
     pub(crate) fn run(&self, llm: &Llm) -> (Vec<u32>, usize) {
+        self.run_by(llm, |_, canvas, sub_block| self.whole(llm, canvas, sub_block))
+    }
+
+    /// The same with the sub-block cache: a pass over the sub-block sees the rest of the block as the last pass over the whole of it left
+    /// that, and nothing is ever put in another's place.
+    pub(crate) fn run_cached(&self, llm: &Llm) -> (Vec<u32>, usize) {
+        self.run_by(llm, |left, canvas, sub_block| match left {
+            Some(cache) if !self.is_masked(canvas, sub_block.start) => self.alone(llm, canvas, sub_block, cache),
+            _ => {
+                let found = self.whole(llm, canvas, sub_block.clone());
+                *left = Some(self.left_by(llm, &canvas[..self.end(sub_block.start)]));
+                found
+            }
+        })
+    }
+
+    /// From left to right; `look` says what a pass finds for the masks of a sub-block, and may leave something for the next of its passes.
+    fn run_by(
+        &self,
+        llm: &Llm,
+        look: impl Fn(&mut Option<KvCache>, &[u32], Range<usize>) -> Vec<(usize, (u32, f32))>,
+    ) -> (Vec<u32>, usize) {
         let (mut canvas, mut passes) = (self.canvas(), 0);
-        for start in (0..canvas.len()).step_by(self.block) {
-            if start > 0 && self.is_masked(&canvas, start) {
-                let hidden = self.forward(llm, &canvas[..start], vec![start as u32 - 1]);
-                canvas[start] = self.draw(&hidden, 0, start).0;
+        for first in (0..canvas.len()).step_by(self.sub_block) {
+            if first > 0 && first.is_multiple_of(self.block) && self.is_masked(&canvas, first) {
+                let hidden = self.forward(llm, &canvas[..first], vec![first as u32 - 1]);
+                canvas[first] = self.draw(&hidden, 0, first).0;
                 passes += 1;
             }
-            for first in (start..canvas.len().min(start + self.block)).step_by(self.sub_block) {
-                loop {
-                    let masked: Vec<usize> = (first..first + self.sub_block).filter(|&p| self.is_masked(&canvas, p)).collect();
-                    if masked.is_empty() {
-                        break;
-                    }
-                    let rows = masked.iter().map(|&p| p.saturating_sub(1) as u32).collect();
-                    let hidden = self.forward(llm, &canvas[..start + self.block], rows);
-                    let found: Vec<_> = masked.iter().enumerate().map(|(row, &slot)| (slot, self.draw(&hidden, row, slot))).collect();
-                    self.reveal(&mut canvas, &found);
-                    passes += 1;
-                }
+            let mut left = None;
+            // A canvas without masks may end inside a block.
+            while canvas[first..].iter().take(self.sub_block).any(|&id| id == self.mask) {
+                let found = look(&mut left, &canvas, first..first + self.sub_block);
+                self.reveal(&mut canvas, &found);
+                passes += 1;
             }
         }
         (canvas, passes)
     }
 
-    /// The same with the sub-block cache: a pass over the sub-block sees the rest of the block as the last pass over
-    /// the whole of it left that, and nothing is ever put in another's place.
-    pub(crate) fn run_cached(&self, llm: &Llm) -> (Vec<u32>, usize) {
-        let (mut canvas, mut passes) = (self.canvas(), 0);
-        for start in (0..canvas.len()).step_by(self.block) {
-            if start > 0 && self.is_masked(&canvas, start) {
-                let hidden = self.forward(llm, &canvas[..start], vec![start as u32 - 1]);
-                canvas[start] = self.draw(&hidden, 0, start).0;
-                passes += 1;
-            }
-            for first in (start..canvas.len().min(start + self.block)).step_by(self.sub_block) {
-                let sub_block = first..first + self.sub_block;
-                let mut left: Option<KvCache> = None;
-                loop {
-                    let masked: Vec<usize> = sub_block.clone().filter(|&p| self.is_masked(&canvas, p)).collect();
-                    if masked.is_empty() {
-                        break;
-                    }
-                    let end = start + self.block;
-                    let (hidden, rows): (Hidden, Vec<usize>) = match &mut left {
-                        Some(cache) if !self.is_masked(&canvas, first) => {
-                            let places: Vec<u32> = sub_block.clone().map(|p| p as u32).collect();
-                            let visible = |_: usize, key: usize| key >= end || !sub_block.contains(&key);
-                            let pass = Pass {
-                                tokens: canvas[sub_block.clone()].to_vec(),
-                                positions: places,
-                                base: end,
-                                sees: Sees::Mask(Bits::from_fn(self.sub_block, end + self.sub_block, visible)),
-                                keep: Keep::Nothing,
-                                read: (0..self.sub_block as u32).collect(),
-                                tap: None,
-                            };
-                            let hidden = llm.model().forward(&mut [(pass, cache)]).unwrap();
-                            (hidden, masked.iter().map(|&p| p - 1 - first).collect())
-                        }
-                        _ => {
-                            let mut cache = llm.model().new_cache();
-                            let pass = Pass {
-                                tokens: canvas[..end].to_vec(),
-                                positions: (0..end as u32).collect(),
-                                base: 0,
-                                sees: Sees::Mask(Bits::from_fn(end, end, |row, key| key / self.block <= row / self.block)),
-                                keep: Keep::Append((0..end as u32).collect()),
-                                read: (0..end as u32).collect(),
-                                tap: None,
-                            };
-                            let hidden = llm.model().forward(&mut [(pass, &mut cache)]).unwrap();
-                            left = Some(cache);
-                            (hidden, masked.iter().map(|&p| p.saturating_sub(1)).collect())
-                        }
-                    };
-                    let found: Vec<_> = masked.iter().zip(rows).map(|(&slot, row)| (slot, self.draw(&hidden, row, slot))).collect();
-                    self.reveal(&mut canvas, &found);
-                    passes += 1;
-                }
-            }
-        }
-        (canvas, passes)
+    /// Where the block of a place ends.
+    fn end(&self, place: usize) -> usize {
+        place / self.block * self.block + self.block
+    }
+
+    fn masked(&self, canvas: &[u32], sub_block: Range<usize>) -> Vec<usize> {
+        sub_block.filter(|&p| self.is_masked(canvas, p)).collect()
+    }
+
+    /// A pass over everything up to the block's end.
+    fn whole(&self, llm: &Llm, canvas: &[u32], sub_block: Range<usize>) -> Vec<(usize, (u32, f32))> {
+        let masked = self.masked(canvas, sub_block.clone());
+        let rows = masked.iter().map(|&p| p.saturating_sub(1) as u32).collect();
+        let hidden = self.forward(llm, &canvas[..self.end(sub_block.start)], rows);
+        masked.iter().enumerate().map(|(row, &slot)| (slot, self.draw(&hidden, row, slot))).collect()
+    }
+
+    /// The keys and values of that pass.
+    fn left_by(&self, llm: &Llm, tokens: &[u32]) -> KvCache {
+        let mut cache = llm.model().new_cache();
+        let rows: Vec<u32> = (0..tokens.len() as u32).collect();
+        let pass = Pass { keep: Keep::Append(rows), ..self.pass(tokens) };
+        llm.model().forward(&mut [(pass, &mut cache)]).unwrap();
+        cache
+    }
+
+    /// A pass over the sub-block alone, which does not see what was left of it.
+    fn alone(&self, llm: &Llm, canvas: &[u32], sub_block: Range<usize>, cache: &mut KvCache) -> Vec<(usize, (u32, f32))> {
+        let end = self.end(sub_block.start);
+        let pass = Pass {
+            tokens: canvas[sub_block.clone()].to_vec(),
+            positions: sub_block.clone().map(|p| p as u32).collect(),
+            base: end,
+            sees: Sees::Mask(Bits::from_fn(sub_block.len(), end + sub_block.len(), |_, key| key >= end || !sub_block.contains(&key))),
+            keep: Keep::Nothing,
+            read: (0..sub_block.len() as u32).collect(),
+            tap: None,
+        };
+        let hidden = llm.model().forward(&mut [(pass, cache)]).unwrap();
+        let masked = self.masked(canvas, sub_block.clone());
+        masked.iter().map(|&slot| (slot, self.draw(&hidden, slot - 1 - sub_block.start, slot))).collect()
     }
 }
