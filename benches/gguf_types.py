@@ -23,6 +23,11 @@ from golden_data import word_problems  # noqa: E402
 TINY = TESTS.parent / "crates" / "dlmrs" / "bundled" / "tiny-llada"
 
 
+def round_off(number: float) -> str:
+    """Two digits, without a power of ten."""
+    return np.format_float_positional(number, precision=2, fractional=False, trim="-")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--problems", type=int, default=20, help="word problems to answer")
@@ -40,7 +45,7 @@ def main() -> None:
             llm = dlmrs.LLM(path)
             share = np.sqrt(np.square(llm.forward(ids) - wanted).mean() / np.square(wanted).mean())
             same = sum(output.text == text for output, text in zip(llm.chat(questions, params), texts, strict=True))
-            print(f"| {kind.name} | {path.stat().st_size:,} | {100 * share:.2g} % | {same} of {len(texts)} |")
+            print(f"| {kind.name} | {path.stat().st_size:,} | {round_off(100 * share)} % | {same} of {len(texts)} |")
 
 
 if __name__ == "__main__":

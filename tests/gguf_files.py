@@ -163,7 +163,7 @@ def convert(
 
 def renamed(config: dict[str, Any], architecture: gguf.MODEL_ARCH, tensors: dict[str, Floats]) -> dict[str, Floats]:
     """The tensors by llama.cpp's names, with experts together and LLaDA's q and k in pairs."""
-    layers = config.get("num_hidden_layers", config.get("n_layers"))
+    layers: int = config["num_hidden_layers" if "num_hidden_layers" in config else "n_layers"]
     names = gguf.get_tensor_name_map(architecture, layers)
     stacked: dict[str, dict[int, Floats]] = {}
     for name in list(tensors):

@@ -1,6 +1,9 @@
 """GGUF files against the folders that they were written from."""
 
+import hashlib
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,7 +157,8 @@ def test_blocks_that_the_package_only_reads(tmp_path: Path, kind: Type) -> None:
         if tensor.ndim == 2:
             new = names.get_name(name, try_suffixes=(".weight",))
             assert new is not None
-            raw[new] = blocks(kind, *tensor.shape, random)
+            rows, columns = tensor.shape
+            raw[new] = blocks(kind, rows, columns, random)
             model[name] = gguf.dequantize(raw[new], kind)
     folder = write_folder(tmp_path / "folder", config, model)
     path = convert(folder, tmp_path / "file.gguf", everything(kind), raw=raw)
@@ -223,3 +227,22 @@ def without_mask(folder: Path) -> Path:
     config = json.loads((GOLDEN / "llada" / "config.json").read_text())
     config.pop("mask_token_id", None)
     return write_folder(folder / "nameless", config, read_tensors(GOLDEN / "llada" / "model.safetensors"))
+
+
+def run(*arguments: object) -> str:
+    command = [sys.executable, "-m", "dlmrs", *map(str, arguments)]
+    found = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def test_the_command(whole: Path, tmp_path: Path) -> None:
+    report = run("inspect", whole)
+    for line in ("family          LLaDA (LLaDAModelLM)", "mask token      3 (from the file's metadata)", "methods         Canvas: identical"):
+        assert line in report.splitlines()
+    question = word_problems(1)[0]["question"]
+    assert run("generate", whole, question, "--max-tokens", 64) == run("generate", "tiny-llada", question, "--max-tokens", 64)
+    run("eval", whole, "--limit", 2, "--out", tmp_path / "run")
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    digest = hashlib.sha256(whole.read_bytes()).hexdigest()
+    assert digest in json.dumps(manifest) and whole.name in json.dumps(manifest)

@@ -1,6 +1,8 @@
 //! What a generation allocates beside weights and cache: bounded by rows and tiles, never a tensor of size [canvas, V]. What loading a
-//! mixture of experts allocates beside its weights: next to nothing.
+//! mixture of experts or a GGUF file allocates beside its weights: next to nothing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
+
+mod gguf_writer;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -10,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dlmrs::checkpoint::{Folder, ModelConfig, Names};
 use dlmrs::decode::{Canvas, Decoding};
 use dlmrs::{Backend, Llm, LoadOptions, Output, Overrides, Request, SamplingParams};
+use gguf_writer::Writer;
 use half::bf16;
 use peak_alloc::PeakAlloc;
 use serde_json::{Value, json};
@@ -179,4 +182,60 @@ fn a_mixture_loads_in_little_more_than_its_size() {
             assert!(size as f64 <= LOAD * wanted as f64, "{size} bytes for {wanted} of weights");
         }
     }
+}
+
+/// As above, a GGUF file: quantised blocks are widened one tensor at a time.
+#[test]
+fn a_gguf_file_loads_in_little_more_than_its_size() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("zeros.gguf");
+    write_gguf(&path);
+    let options = LoadOptions { device: "cpu".into(), threads: Some(2), ..LoadOptions::default() };
+    let before = ALLOCATOR.current_usage();
+    ALLOCATOR.reset_peak_usage();
+    let llm = Llm::load(path.to_str().unwrap(), &options, &Overrides::default()).unwrap();
+    let (peak, size) = (ALLOCATOR.peak_usage() - before, ALLOCATOR.current_usage() - before);
+    let wanted = 4 * llm.config().parameters();
+    eprintln!("{peak} bytes at most, {size} in the end, {wanted} of weights, {} in the file", path.metadata().unwrap().len());
+    assert!(size as f64 >= 0.99 * wanted as f64, "{size} bytes cannot hold {wanted}");
+    assert!(peak as f64 <= LOAD * size as f64, "{peak} bytes at most, {size} in the end");
+}
+
+/// A LLaDA of 11 million numbers, all zero, as Q8_0.
+fn write_gguf(path: &Path) {
+    let (c, f, layers, vocab) = (256, 768, 12, 1000);
+    let mut writer = Writer::default();
+    for (key, value) in [
+        ("general.architecture", "llada".into()),
+        ("llada.block_count", (layers as u32).into()),
+        ("llada.embedding_length", (c as u32).into()),
+        ("llada.feed_forward_length", (f as u32).into()),
+        ("llada.context_length", 512.into()),
+        ("llada.attention.head_count", 4.into()),
+        ("llada.attention.layer_norm_rms_epsilon", gguf_writer::Value::F32(1e-5)),
+        ("tokenizer.ggml.mask_token_id", 999.into()),
+    ] {
+        writer = writer.set(key, value);
+    }
+    let mut matrix = |name: String, rows: usize, columns: usize| {
+        let bytes = vec![0; rows * columns / 32 * 34];
+        writer.tensors.push(gguf_writer::Tensor { name, shape: vec![rows as u64, columns as u64], kind: 8, bytes });
+    };
+    matrix("token_embd.weight".to_string(), vocab, c);
+    for layer in 0..layers {
+        for (name, rows, columns) in [("attn_q", c, c), ("attn_k", c, c), ("attn_v", c, c), ("attn_output", c, c)] {
+            matrix(format!("blk.{layer}.{name}.weight"), rows, columns);
+        }
+        for (name, rows, columns) in [("ffn_gate", f, c), ("ffn_up", f, c), ("ffn_down", c, f)] {
+            matrix(format!("blk.{layer}.{name}.weight"), rows, columns);
+        }
+    }
+    for layer in 0..layers {
+        for name in ["attn_norm", "ffn_norm"] {
+            writer.add(&format!("blk.{layer}.{name}.weight"), &[c], &vec![1.0; c]);
+        }
+    }
+    writer.add("output_norm.weight", &[c], &vec![1.0; c]);
+    std::fs::write(path, writer.bytes()).unwrap();
 }

@@ -62,13 +62,16 @@ pub(super) fn q6_k(values: &mut Vec<f32>, bytes: &[u8]) {
         let Some((high, rest)) = rest.split_first_chunk::<64>() else { continue };
         let Some((scales, [a, b])) = rest.split_first_chunk::<16>() else { continue };
         let scale = half([*a, *b]);
-        for index in 0..256 {
-            // Each half of the block: four runs of 32, of which the first two share 64 bytes with the last two.
-            let (part, run, at) = (index / 128, index % 128 / 32, index % 32);
-            let nibble = low[64 * part + 32 * (run % 2) + at] >> (4 * (run / 2)) & 15;
-            let upper = high[32 * part + at] >> (2 * run) & 3;
-            let digit = i16::from(nibble | (upper << 4)) - 32;
-            values.push(scale * f32::from(scales[index / 16].cast_signed()) * f32::from(digit));
+        // Each half of the block: four runs of 32, of which the first two share 64 bytes with the last two, and all share 32.
+        for (part, (low, high)) in low.as_chunks::<64>().0.iter().zip(high.as_chunks::<32>().0).enumerate() {
+            for run in 0..4 {
+                let (nibbles, uppers) = (low[32 * (run % 2)..][..32].chunks_exact(16), high.chunks_exact(16));
+                for (half_run, (nibbles, uppers)) in nibbles.zip(uppers).enumerate() {
+                    let factor = scale * f32::from(scales[8 * part + 2 * run + half_run].cast_signed());
+                    let digit = |nibble: u8, upper: u8| (nibble >> (4 * (run / 2)) & 15) | (upper >> (2 * run) & 3) << 4;
+                    values.extend(nibbles.iter().zip(uppers).map(|(n, u)| factor * (f32::from(digit(*n, *u)) - 32.0)));
+                }
+            }
         }
     }
 }

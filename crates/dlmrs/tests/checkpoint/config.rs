@@ -321,6 +321,11 @@ fn experts_that_are_missing_or_stored_in_two_ways() {
         tensors.insert("model.layers.0.mlp.experts.gate_up_proj".into(), tensor);
     });
     refused(both.open(), &["stored in two ways", "experts.gate_up_proj", "experts.0."]);
+    let both = Copy::of("llada_moe").tensors(|tensors| {
+        let tensor = tensors["model.layers.2.mlp.experts.0.up_proj.weight"].clone();
+        tensors.insert("model.layers.2.mlp.experts.up_proj.weight".into(), tensor);
+    });
+    refused(both.open(), &["stored in two ways", "experts.up_proj.weight", "experts.0."]);
 }
 
 /// Each expert of a fused checkpoint has the numbers that it has where experts are stored one by one.
