@@ -30,6 +30,8 @@ pub(crate) struct CanvasLookahead {
     /// What is guessed to follow the present state, whether it fits into the pass or not; and how such guesses fared.
     guessed: Chain,
     record: Record,
+    /// The most copies that a pass has held; `Auto` goes beyond by doubling, so that finding out what rows cost is cheap.
+    tried: usize,
     /// The states that the pass under way judges, slots numbered from 0; none where it is one of the decoder alone.
     copies: Vec<Copy>,
     /// Of each row that is read, its copy and its slot.
@@ -100,6 +102,7 @@ impl CanvasLookahead {
             pending: Vec::new(),
             guessed: Chain::default(),
             record: Record::default(),
+            tried: 1,
             copies: Vec::new(),
             read: Vec::new(),
         };
@@ -111,6 +114,7 @@ impl CanvasLookahead {
     fn prepare(&mut self) {
         self.guessed = self.guess().unwrap_or_default();
         self.copies = self.states();
+        self.tried = self.tried.max(self.copies.len());
         self.pending = if self.copies.is_empty() { self.alone.wishes() } else { self.verify() };
     }
 
@@ -119,8 +123,7 @@ impl CanvasLookahead {
         self.alone.feed.places().iter().map(|&place| self.alone.canvas[place]).collect()
     }
 
-    /// What follows the present state if the model stays with what it last said. None before a pass that feeds more than the block: what it
-    /// computes anew would not be what the guessed states should see.
+    /// What follows the present state if the model stays with what it last said; None before a pass that feeds more than the block.
     fn guess(&self) -> Option<Chain> {
         let places = self.alone.feed.hole().filter(|_| !self.alone.finished()).map(|_| self.alone.feed.places())?;
         let rule = Numbered { rule: &self.alone.chooser, places };
@@ -153,7 +156,7 @@ impl CanvasLookahead {
         let most = match self.max_rows {
             Amount::All => usize::MAX,
             Amount::AtMost(rows) => rows / length,
-            Amount::Auto => self.gauge.states(found.len() + 1, length, 0),
+            Amount::Auto => self.gauge.states((found.len() + 1).min(2 * self.tried), length, 0),
         };
         found.truncate(most.saturating_sub(1));
         // The end of the chain comes last: there nothing was guessed that could be corrected.
