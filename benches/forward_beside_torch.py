@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""One f32 forward of a LLaDA-shaped model, dlmrs beside PyTorch, in one alternating run.
+"""One forward of a LLaDA-shaped model, dlmrs beside PyTorch, in one alternating run.
 
-    python3 benches/forward_beside_torch.py [--env FOLDER] [--json FILE]
+    python3 benches/forward_beside_torch.py [--env FOLDER] [--dtypes f32 bf16 int8 int4] [--json FILE]
 
 See README.md beside this file for what is measured. PyTorch is installed into an environment of the benchmark's own.
 """
@@ -61,6 +61,13 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--rows", type=int, nargs="+", default=[8, 32, 128, 512], help="rows of a forward (%(default)s)"
+    )
+    parser.add_argument(
+        "--dtypes",
+        nargs="+",
+        default=["f32", "bf16", "int8", "int4"],
+        choices=["f32", "bf16", "int8", "int4", "int4-128"],
+        help="how dlmrs holds the weights (%(default)s)",
     )
     parser.add_argument("--rounds", type=int, default=7, help="turns that each side takes (%(default)s)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="for each side (%(default)s)")
@@ -128,11 +135,11 @@ def write_checkpoint(folder: Path, weights: dict[str, np.ndarray]) -> None:
 class Torch:
     """The same model on PyTorch's own operations."""
 
-    def __init__(self, weights: dict[str, np.ndarray]) -> None:
+    def __init__(self, weights: dict[str, np.ndarray], dtype: torch.dtype) -> None:
         import torch
 
         self.weights = {
-            name.removeprefix("model.transformer.").removesuffix(".weight"): torch.from_numpy(w)
+            name.removeprefix("model.transformer.").removesuffix(".weight"): torch.from_numpy(w).to(dtype)
             for name, w in weights.items()
         }
         self.frequencies = 1.0 / THETA ** (torch.arange(0, HIDDEN // HEADS, 2).float() / (HIDDEN // HEADS))
@@ -141,7 +148,7 @@ class Torch:
         import torch
 
         a, b = x.chunk(2, dim=-1)  # halves of [H, R, D]
-        return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1).to(x.dtype)
 
     def forward(self, rows: int) -> torch.Tensor:
         """[rows, V]"""
@@ -153,7 +160,7 @@ class Torch:
             positions = torch.arange(rows)
             angles = positions.float()[:, None] * self.frequencies
             cos, sin = angles.cos(), angles.sin()
-            x = w["wte"][(positions * 7919 + 13) % VOCAB]
+            x = w["wte"][(positions * 7919 + 13) % (VOCAB - 1)]
             for layer in range(LAYERS):
 
                 def linear(name: str, y: torch.Tensor, layer: int = layer) -> torch.Tensor:
@@ -179,13 +186,13 @@ class Torch:
 class Dlmrs:
     """The process of crates/dlmrs/examples/forward_bench.rs."""
 
-    def __init__(self, folder: Path, threads: int) -> None:
-        build = ["cargo", "build", "--release", "--quiet", "-p", "dlmrs", "--example", "forward_bench"]
+    def __init__(self, folder: Path, threads: int, dtype: str) -> None:
+        build = ["cargo", "build", "--release", "--quiet", "--workspace", "--example", "forward_bench"]
         subprocess.run(build, cwd=ROOT, check=True)
         target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-        command = [str(target / "release" / "examples" / "forward_bench"), str(folder), str(threads)]
+        command = [str(target / "release" / "examples" / "forward_bench"), str(folder), str(threads), dtype]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.answer()
+        self.isa = self.answer().split()[-1]
 
     def answer(self) -> str:
         assert self.process.stdout is not None
@@ -221,32 +228,33 @@ def difference(ours: Dlmrs, theirs: Torch, folder: Path) -> dict[str, Any]:
     }
 
 
-def measure(ours: Dlmrs, theirs: Torch, rows: int, rounds: int) -> dict[str, Any]:
-    sides: list[tuple[str, Dlmrs | Torch]] = [("dlmrs_ms", ours), ("torch_ms", theirs)]
-    times: dict[str, list[float]] = {name: [] for name, _ in sides}
+def measure(sides: dict[str, Dlmrs | Torch], rows: int, rounds: int) -> dict[str, Any]:
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    names = list(sides)
     for turn in range(rounds + 1):
-        # Each side goes first every other time, and after a pause in which the other's threads go to sleep.
-        for name, side in sides if turn % 2 else reversed(sides):
+        # Another one goes first each time, and each goes after a pause in which the other's threads fall asleep.
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
             time.sleep(0.05)
-            elapsed = side.time(rows)
+            elapsed = sides[name].time(rows)
             if turn > 0:  # the first is the warm-up
                 times[name].append(elapsed)
-    medians = {name: statistics.median(values) for name, values in times.items()}
-    return {
-        "rows": rows,
-        **medians,
-        "torch_over_dlmrs": medians["torch_ms"] / medians["dlmrs_ms"],
-        "torch_over_dlmrs_fastest": min(times["torch_ms"]) / min(times["dlmrs_ms"]),
-        "turns": times,
-    }
+    return {"rows": rows, "ms": {name: statistics.median(values) for name, values in times.items()}, "turns": times}
 
 
-HEAD = f"{'rows':>5} {'dlmrs ms':>10} {'torch ms':>10} {'torch / dlmrs':>14} {'of the fastest':>15}"
+def lines(result: dict[str, Any]) -> list[str]:
+    """Each side's median, and how many times as long PyTorch takes: medians, and in brackets the fastest turns."""
+
+    def over(name: str, other: str) -> str:
+        ratio = result["ms"][other] / result["ms"][name]
+        return f"{ratio:.2f} ({min(result['turns'][other]) / min(result['turns'][name]):.2f})"
+
+    return [
+        f"{result['rows']:>5} {name:>12} {result['ms'][name]:>9.1f} {over(name, 'torch f32'):>16} {over(name, 'torch bf16'):>16}"
+        for name in result["ms"]
+    ]
 
 
-def line(result: dict[str, Any]) -> str:
-    sides = f"{result['rows']:>5} {result['dlmrs_ms']:>10.1f} {result['torch_ms']:>10.1f}"
-    return f"{sides} {result['torch_over_dlmrs']:>14.2f} {result['torch_over_dlmrs_fastest']:>15.2f}"
+HEAD = f"{'rows':>5} {'':>12} {'ms':>9} {'torch f32 / it':>16} {'torch bf16 / it':>16}"
 
 
 def inside(args: argparse.Namespace) -> None:
@@ -257,25 +265,30 @@ def inside(args: argparse.Namespace) -> None:
         folder = Path(temporary)
         weights = random_weights()
         write_checkpoint(folder, weights)
-        ours, theirs = Dlmrs(folder, args.threads), Torch(weights)
-        check = difference(ours, theirs, folder)
+        exact, theirs = Dlmrs(folder, args.threads, "f32"), Torch(weights, torch.float32)
+        check = difference(exact, theirs, folder)
         print(
             f"{CHECKED_ROWS} rows of logits differ by at most {check['max_difference']:.1e} (largest {check['max_logit']:.1f})",
             flush=True,
         )
         if check["max_difference"] > 2e-4 or not check["same_argmax"]:
             sys.exit("the two sides do not compute the same model")
-        print(f"torch {torch.__version__}, {args.threads} threads, medians of {args.rounds} rounds")
+        ours = {name: exact if name == "f32" else Dlmrs(folder, args.threads, name) for name in args.dtypes}
+        sides: dict[str, Dlmrs | Torch] = {f"dlmrs {name}": side for name, side in ours.items()}
+        sides |= {"torch f32": theirs, "torch bf16": Torch(weights, torch.bfloat16)}
+        print(f"torch {torch.__version__}, {exact.isa}, {args.threads} threads, medians of {args.rounds} rounds")
         print(HEAD, flush=True)
         results = []
         for rows in args.rows:
-            result = measure(ours, theirs, rows, args.rounds)
+            result = measure(sides, rows, args.rounds)
             results.append(result)
-            print(line(result), flush=True)
-        ours.close()
+            print("\n".join(lines(result)), flush=True)
+        for side in {*ours.values(), exact}:
+            side.close()
     if args.json:
         report = {
             "torch": torch.__version__,
+            "isa": exact.isa,
             "threads": args.threads,
             "rounds": args.rounds,
             "check": check,

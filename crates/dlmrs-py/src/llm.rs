@@ -327,6 +327,12 @@ impl Llm {
         Ok(self.open()?.config().shift)
     }
 
+    /// How the weights are held: "f32", "bf16", "f16", "int8", "int4" or "int4-128".
+    #[getter]
+    fn dtype(&self) -> Result<&'static str> {
+        Ok(self.open()?.model().weights())
+    }
+
     /// V, the columns of `forward`.
     #[getter]
     fn vocab_size(&self) -> Result<usize> {

@@ -3,7 +3,7 @@
 use crate::common::{PROBLEM, run, run_with_input};
 
 /// Runs into a failure and checks that it is told once, on standard error.
-fn fails(args: &[&str], wanted: &str) {
+pub(crate) fn fails(args: &[&str], wanted: &str) {
     let run = run(args);
     assert_eq!(run.code, Some(1), "{args:?}: {}", run.err);
     assert_eq!(run.out, "", "{args:?}");

@@ -15,6 +15,7 @@ mod inspect;
 mod no_home;
 #[cfg(unix)]
 mod pty;
+mod quantize;
 mod reference;
 mod stop;
 mod sub_blocks;
