@@ -25,9 +25,9 @@ pub enum StoredType {
     Q8_0,
     /// GGUF: blocks of 32 with a scale, 4 bits a number.
     Q4_0,
-    /// GGUF: blocks of 256 with scales and offsets of each 32, 6 bits a number.
+    /// GGUF: blocks of 256 with a scale for each 16, 6 bits a number.
     Q6K,
-    /// GGUF: blocks of 256 with scales of each 16, 4 bits a number.
+    /// GGUF: blocks of 256 with a scale and an offset for each 32, 4 bits a number.
     Q4K,
     /// Rounded by `dlmrs quantize`: a byte each, a scale for each 128.
     Int8,
@@ -130,9 +130,10 @@ impl Weights {
         };
         let names = Names::in_folder(config.family, folder);
         let check::Checked { mut entries, layout } = check::entries(&shards, config, &names, &whole)?;
-        for layer in (0..config.layers).filter(|_| names.paired()).map(|index| names.layer(config, index)) {
-            for name in [&layer.q, &layer.k] {
-                entries.entry(name.clone()).and_modify(|entry| entry.paired = Some(config.head_dim));
+        let paired = if names.paired() { config.layers } else { 0 };
+        for layer in (0..paired).map(|index| names.layer(config, index)) {
+            for name in [layer.q, layer.k] {
+                entries.entry(name).and_modify(|entry| entry.paired = Some(config.head_dim));
             }
         }
         Ok(Some(Self { shards, entries, layout, names, whole }))

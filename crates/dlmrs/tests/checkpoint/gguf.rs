@@ -152,6 +152,19 @@ fn metadata_that_is_wrong() {
 }
 
 #[test]
+fn mixtures_that_are_wrong() {
+    let mut file = llada().set("general.architecture", "llada-moe");
+    for (key, _) in &mut file.metadata {
+        *key = key.replace("llada.", "llada-moe.");
+    }
+    wrong(&file, &["llada-moe.expert_count is missing"]);
+    let file = file.set("llada-moe.expert_count", 2).set("llada-moe.expert_feed_forward_length", 24);
+    wrong(&file.clone().set("llada-moe.expert_used_count", 3), &["llada-moe.expert_used_count is 3", "only 2 experts"]);
+    let words = ["blk.0.ffn_gate_inp.weight [2, 48] is missing", "blk.0.ffn_down_exps.weight [2, 48, 24] is missing"];
+    wrong(&file.set("llada-moe.expert_used_count", 1), &words);
+}
+
+#[test]
 fn a_file_that_names_no_mask_token() {
     wrong(&llada().without("tokenizer.ggml.mask_token_id"), &["mask_token_id", "not found", "give mask_token_id"]);
     wrong(&llada().with_tokenizer().without("tokenizer.ggml.mask_token_id"), &["mask_token_id", "not found", "give mask_token_id"]);

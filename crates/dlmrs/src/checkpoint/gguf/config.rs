@@ -62,9 +62,14 @@ fn vocab(metadata: &Object, header: &Header) -> Result<usize> {
 }
 
 fn mixture(metadata: &Object, key: &dyn Fn(&str) -> String, router: Router) -> Result<Mixture> {
+    let experts = metadata.size(&key("expert_count"), MAX_EXPERTS)?;
+    let (name, per_token) = (key("expert_used_count"), metadata.size(&key("expert_used_count"), MAX_EXPERTS)?);
+    if per_token > experts {
+        return Err(metadata.error(format!("{name} is {per_token}, but there are only {experts} experts")));
+    }
     Ok(Mixture {
-        experts: metadata.size(&key("expert_count"), MAX_EXPERTS)?,
-        per_token: metadata.size(&key("expert_used_count"), MAX_EXPERTS)?,
+        experts,
+        per_token,
         intermediate: metadata.size(&key("expert_feed_forward_length"), config::MAX_INTERMEDIATE)?,
         router,
         shared: None,
