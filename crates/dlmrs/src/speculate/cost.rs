@@ -51,6 +51,9 @@ pub struct Gauge {
     pub draft: Line,
     landed: f64,
     tried: f64,
+    /// Steps of the target, and slots that they revealed.
+    steps: f64,
+    slots: f64,
     paused: usize,
 }
 
@@ -62,6 +65,18 @@ impl Gauge {
     pub fn walked(&mut self, landed: usize, corrected: bool) {
         self.landed = FADE * self.landed + landed as f64;
         self.tried = FADE * self.tried + landed as f64 + f64::from(u8::from(corrected));
+    }
+
+    /// So many steps of the target revealed so many slots.
+    pub fn revealed(&mut self, steps: usize, slots: usize) {
+        self.steps = FADE * self.steps + steps as f64;
+        self.slots = FADE * self.slots + slots as f64;
+    }
+
+    /// Steps that so many slots take.
+    fn steps_for(&self, slots: usize) -> usize {
+        let a_step = if self.steps > 0.0 { (self.slots / self.steps).max(1.0) } else { 1.0 };
+        (slots as f64 / a_step).ceil() as usize
     }
 
     /// The chance that a guessed state is reached from the one before it.
@@ -81,10 +96,19 @@ impl Gauge {
         best(1..=available, rate).unwrap_or(available)
     }
 
-    /// How many of `masked` slots a round should draft, in at most `passes` passes of the draft model; 0 is none. All, until that can be told.
-    pub fn gamma(&mut self, masked: usize, passes: Option<usize>, length: usize, before: usize) -> usize {
-        let cost = |slots: usize| slots.min(passes.unwrap_or(slots)) as f64 * self.draft.mean();
-        let rate = |slots: usize| Some(self.steps(slots + 1) / (self.target.at(before + (slots + 1) * length)? + cost(slots)));
+    /// How many of a block's `masked` slots a round should draft; 0 is none. All, until that can be told. A round that drafts all of them goes on
+    /// with the other `blocks`; the draft model takes `passes` a block at most. A block has `length` slots, and `before` rows come besides.
+    pub fn gamma(&mut self, masked: usize, blocks: usize, passes: Option<usize>, length: usize, before: usize) -> usize {
+        let rate = |slots: usize| {
+            let others = if slots == masked { blocks - 1 } else { 0 };
+            let (own, other) = (self.steps_for(slots), self.steps_for(length));
+            let drafted = own + others * other;
+            // A finished state has no step behind it.
+            let steps = self.steps(if slots == masked { drafted } else { drafted + 1 });
+            let draft = [(1, own), (others, other)].map(|(blocks, steps)| blocks * steps.min(passes.unwrap_or(steps)));
+            let cost = draft.iter().sum::<usize>() as f64 * self.draft.mean();
+            Some(steps / (self.target.at(before + (drafted + 1) * length)? + cost))
+        };
         let slots = best(0..=masked, rate).unwrap_or(masked);
         self.paused = if slots == 0 { self.paused + 1 } else { 0 };
         if self.paused > TRY_AGAIN {
@@ -143,11 +167,19 @@ mod tests {
 
     #[test]
     fn a_dear_or_bad_draft_is_left_out_and_tried_again() {
-        assert_eq!(gauge(10.0, 0.0, 4, 0, 0.1).gamma(4, None, 4, 0), 4);
+        // The step behind the third drafted slot decides the fourth.
+        assert_eq!(gauge(10.0, 0.0, 4, 0, 0.1).gamma(4, 1, None, 4, 0), 3);
+        assert_eq!(gauge(10.0, 0.0, 4, 0, 0.1).gamma(4, 2, None, 4, 0), 4, "on to the next block");
         let mut dear = gauge(10.0, 0.1, 1, 20, 50.0);
-        let rounds: Vec<usize> = (0..TRY_AGAIN + 1).map(|_| dear.gamma(4, None, 4, 0)).collect();
+        let rounds: Vec<usize> = (0..TRY_AGAIN + 1).map(|_| dear.gamma(4, 1, None, 4, 0)).collect();
         assert_eq!(rounds[..TRY_AGAIN], [0; TRY_AGAIN]);
         assert_eq!(rounds[TRY_AGAIN], 4);
-        assert!(gauge(10.0, 0.1, 4, 1, 3.0).gamma(4, Some(1), 4, 0) >= gauge(10.0, 0.1, 4, 1, 3.0).gamma(4, None, 4, 0));
+        let gamma = |passes| gauge(10.0, 0.1, 4, 1, 3.0).gamma(4, 1, passes, 4, 0);
+        assert!(gamma(Some(1)) >= gamma(None));
+        // Where a step decides three slots anyway, a draft of four is two states, and foresees one step.
+        let mut quick = gauge(10.0, 0.1, 4, 4, 6.0);
+        assert_ne!(quick.gamma(4, 1, None, 4, 0), 0);
+        quick.revealed(10, 30);
+        assert_eq!(quick.gamma(4, 1, None, 4, 0), 0);
     }
 }

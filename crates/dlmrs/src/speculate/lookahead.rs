@@ -103,7 +103,7 @@ impl LookaheadDecoder {
             let plan = drafter.plan();
             let gamma = match self.sources.auto_gamma {
                 // At a whole block, or where less cannot be told to pay, the plan's.
-                true => match self.gauge.gamma(masked, plan.steps, self.grid.length, self.grid.block - self.cached) {
+                true => match self.gauge.gamma(masked, plan.blocks, plan.steps, self.grid.length, self.grid.block - self.cached) {
                     gamma if gamma < masked => gamma,
                     _ => plan.gamma,
                 },
@@ -304,6 +304,7 @@ impl LookaheadDecoder {
         let corrected = walked.steps.last().is_some_and(|step| step.revealed.iter().any(|slot| slot.how == How::Corrected));
         self.gauge.walked(walked.steps.iter().filter(|step| step.landed).count(), corrected);
         let revealed: Vec<Revealed> = walked.steps.iter().flat_map(|step| step.revealed.iter().copied()).collect();
+        self.gauge.revealed(walked.steps.len(), revealed.len());
         for slot in &revealed {
             self.grid.canvas[slot.position] = slot.stat.token;
         }
