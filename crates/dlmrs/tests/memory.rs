@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use dlmrs::checkpoint::{Folder, ModelConfig, Names};
 use dlmrs::decode::{Canvas, Decoding};
-use dlmrs::{Backend, Llm, LoadOptions, Output, Overrides, Request, SamplingParams};
+use dlmrs::{Backend, Llm, LoadOptions, Output, Overrides, Precision, Request, SamplingParams};
 use gguf_writer::Writer;
 use half::bf16;
 use peak_alloc::PeakAlloc;
@@ -162,21 +162,29 @@ fn mixture(stacked: bool) -> TempDir {
     folder
 }
 
-/// The peak of allocations while a mixture is read, above what was there before, is near what its weights take in the end; experts that
-/// are stored together are read one by one.
+/// The peak of allocations while a mixture is read, above what was there before, is near what its weights take in the end, which is what
+/// `inspect` says; experts that are stored together are read one by one.
 #[test]
 fn a_mixture_loads_in_little_more_than_its_size() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    for backend in [Backend::Kernels, Backend::Plain] {
-        for stacked in [false, true] {
-            let folder = mixture(stacked);
-            let options = LoadOptions { device: "cpu".into(), backend, threads: Some(2), ..LoadOptions::default() };
+    for stacked in [false, true] {
+        let folder = mixture(stacked);
+        let bytes = Llm::inspect(folder.path().to_str().unwrap(), &Overrides::default()).unwrap().weight_bytes;
+        for (backend, dtype, wanted) in [
+            (Backend::Kernels, Precision::Auto, bytes.auto),
+            (Backend::Kernels, Precision::F32, bytes.f32),
+            (Backend::Kernels, Precision::Bf16, bytes.bf16),
+            (Backend::Kernels, Precision::Int8, bytes.int8),
+            (Backend::Kernels, Precision::Int4 { group: 32 }, bytes.int4),
+            (Backend::Plain, Precision::Auto, bytes.f32),
+        ] {
+            let options = LoadOptions { device: "cpu".into(), backend, threads: Some(2), dtype };
             let before = ALLOCATOR.current_usage();
             ALLOCATOR.reset_peak_usage();
             let llm = Llm::load(folder.path().to_str().unwrap(), &options, &Overrides::default()).unwrap();
             let (peak, size) = (ALLOCATOR.peak_usage() - before, ALLOCATOR.current_usage() - before);
-            let wanted = 4 * llm.config().parameters();
-            eprintln!("{backend:?}, stacked {stacked}: {peak} bytes at most, {size} in the end, {wanted} of weights");
+            drop(llm);
+            eprintln!("{backend:?}, {}, stacked {stacked}: {peak} bytes at most, {size} in the end, {wanted} of weights", dtype.name());
             assert!(size as f64 >= 0.99 * wanted as f64, "{size} bytes cannot hold {wanted}");
             assert!(peak as f64 <= LOAD * size as f64, "{peak} bytes at most, {size} in the end");
             assert!(size as f64 <= LOAD * wanted as f64, "{size} bytes for {wanted} of weights");

@@ -82,8 +82,8 @@ fn rounded_weights_stay_close() {
             let llm = load(name, dtype);
             assert_eq!(llm.model().weights(), dtype.name());
             let (same, far) = likeness(&exact, &logits(&llm));
-            // Random models are never sure of a token.
-            let alike = if BUNDLED.contains(&name) { alike } else { 0.0 };
+            // Random models are never sure of a token, and rounding may send a row to other experts.
+            let (alike, distance) = if BUNDLED.contains(&name) { (alike, distance) } else { (0.0, 3.0 * distance) };
             assert!(same >= alike && far <= distance, "{name} as {}: {same} the same, at a distance of {far}", dtype.name());
             assert!(far > 0.0, "{name} as {}: nothing was rounded", dtype.name());
         }

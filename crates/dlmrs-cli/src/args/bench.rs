@@ -21,7 +21,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
     /// A model folder (config.json, *.safetensors, tokenizer files), a GGUF file, or a bundled model: tiny-sdar, tiny-sdar-draft, tiny-llada
-    #[arg(required_unless_present = "kernels", default_value_if("kernels", ArgPredicate::IsPresent, ""))]
+    #[arg(required = false, required_unless_present = "kernels", default_value_if("kernels", ArgPredicate::IsPresent, ""))]
     pub(crate) model: String,
     /// A setting to measure: its name, a colon, and options of `dlmrs generate` about sampling and decoding, quoted as in a shell (may be
     /// repeated; the first is the baseline) [default: the model's own way]

@@ -28,7 +28,7 @@ fn models_and_devices() {
     if !cfg!(feature = "cuda") {
         sdar(&["--device", "cuda"], "no CUDA support");
     }
-    sdar(&["--device", "cpu", "--dtype", "bf16"], "bf16 is not available on a CPU");
+    sdar(&["--device", "cpu", "--dtype", "f16"], "f16 is not available on a CPU; use auto, f32, bf16, int8 or int4");
     sdar(&["--threads", "0"], "threads");
     sdar(&["--mask-token-id", "640"], "mask_token_id");
     sdar(&["--max-model-len", "4096"], "max_model_len");

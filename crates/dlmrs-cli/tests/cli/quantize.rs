@@ -11,7 +11,8 @@ fn what_it_writes_loads_and_what_it_cost_is_told() {
     for dtype in ["int8", "int4", "int4-128"] {
         let out = root.path().join(dtype);
         let out = out.to_str().unwrap();
-        let report: Value = serde_json::from_str(&good(&["quantize", "tiny-sdar", out, "--dtype", dtype, "--json", "--max-tokens", "16"])).unwrap();
+        let report: Value =
+            serde_json::from_str(&good(&["quantize", "tiny-sdar", out, "--dtype", dtype, "--json", "--max-tokens", "16"])).unwrap();
         let number = |value: &Value| value.as_u64().unwrap();
         assert!(2 * number(&report["bytes"]) < number(&report["source_bytes"]) * if dtype == "int8" { 3 } else { 2 }, "{report}");
         let compared = &report["compared"];

@@ -225,7 +225,7 @@ impl Report {
         let WeightBytes { auto, f32, bf16, int8, int4 } = self.weight_bytes;
         let others =
             [("f32", f32), ("bf16", bf16), ("int8", int8), ("int4", int4)].map(|(name, number)| format!("{name} {}", bytes(number)));
-        lines.push(("in memory", format!("{} ({})", bytes(auto), others.join(", "))));
+        lines.push(("weights in RAM", format!("{} ({})", bytes(auto), others.join(", "))));
         lines.push((
             "cache",
             format!("{} per 1,000 tokens (bf16: {})", bytes(self.kv_bytes_per_1000_tokens_f32), bytes(self.kv_bytes_per_1000_tokens_bf16)),

@@ -58,11 +58,12 @@ pub(crate) const MIXTURES: [&str; 4] =
     ["../../tests/golden/sdar_moe", "../../tests/golden/llada_moe", "../../tests/golden/llada2_moe", "../../tests/golden/rnd1"];
 
 /// A golden or a bundled checkpoint.
-pub(crate) const CHECKPOINTS: [&str; 10] = [
+pub(crate) const CHECKPOINTS: [&str; 11] = [
     "../../tests/golden/sdar",
     "../../tests/golden/sdar_tied",
     "../../tests/golden/llada",
     "../../tests/golden/dream",
+    "../../tests/golden/fast_dllm_v2",
     "bundled/tiny-sdar-draft",
     "bundled/tiny-llada",
     MIXTURES[0],
