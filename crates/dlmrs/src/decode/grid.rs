@@ -4,6 +4,7 @@ use super::method::{BlockDiffusion, Task};
 use super::{Answer, Counts, Decoder, PassKind, Revealed, Role, Tally, Wish};
 use crate::error::Result;
 use crate::pass::{Keep, Pass, Sees};
+use crate::speculate::cost::Pace;
 
 /// Rows that are prefilled at a time.
 const CHUNK: usize = 512;
@@ -46,6 +47,9 @@ pub(crate) trait GridDecoder: Send {
 
     /// See [`Decoder::tally`].
     fn guessed(&self) -> Tally;
+
+    /// See [`Decoder::told`].
+    fn begins_knowing(&mut self, _pace: Pace) {}
 }
 
 impl<D: GridDecoder> Decoder for D {
@@ -55,6 +59,10 @@ impl<D: GridDecoder> Decoder for D {
 
     fn tally(&self) -> Tally {
         self.guessed()
+    }
+
+    fn told(&mut self, pace: Pace) {
+        self.begins_knowing(pace);
     }
 
     fn asks_for_rows(&self) -> bool {
