@@ -1,7 +1,7 @@
 //! A model with its tokenizer and what its checkpoint leaves to defaults: what a caller loads once and then generates with.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::checkpoint::{Facts, Folder, ModelConfig, NativeAttention, Overrides, Report, facts, inspect};
@@ -12,9 +12,10 @@ use crate::error::{Error, Result};
 use crate::model::{Hidden, LoadOptions, Model};
 use crate::pass::{Bits, Keep, Pass, Sees, Tap};
 use crate::sample::{Confidence, FilterOrder};
+use crate::speculate::cost::Pace;
 use crate::tokenizer::Tokenizer;
 
-/// A loaded checkpoint. It is not changed by use: any number of engines and threads may share it.
+/// A loaded checkpoint. It is not changed by use, but that it remembers what passes took; any number of engines and threads may share it.
 pub struct Llm {
     name: String,
     model: Model,
@@ -22,6 +23,7 @@ pub struct Llm {
     facts: Facts,
     trained_block_length: Option<usize>,
     draft: Option<Draft>,
+    pace: Mutex<Pace>,
 }
 
 impl Llm {
@@ -73,6 +75,7 @@ impl Llm {
             trained_block_length: own.block_length.filter(|_| own.block_length_baked),
             facts: settled,
             draft: None,
+            pace: Mutex::default(),
         };
         let device = crate::device::name(llm.model.device());
         tracing::info!(model = llm.name(), family = llm.config().family.name(), device, seconds = begun.elapsed().as_secs_f32(), "loaded");
@@ -99,6 +102,11 @@ impl Llm {
     /// The network that drafts, if one was loaded with it; it may be this one itself.
     pub fn draft_model(&self) -> Option<&Model> {
         self.draft.as_ref().map(|draft| draft.model().unwrap_or(&self.model))
+    }
+
+    /// What passes took so far, of all engines over it.
+    pub(crate) fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The draft model's name, if one was loaded with it.

@@ -5,6 +5,7 @@ use super::{Answer, Counts, Decoder, PassKind, Revealed, Role, Scan, Tally, Wish
 use crate::error::Result;
 use crate::pass::{Keep, Pass, Sees};
 use crate::sample::RowRule;
+use crate::speculate::cost::Pace;
 
 /// Rows that are prefilled at a time.
 const CHUNK: usize = 512;
@@ -47,6 +48,9 @@ pub(crate) trait GridDecoder: Send {
 
     /// See [`Decoder::tally`].
     fn guessed(&self) -> Tally;
+
+    /// See [`Decoder::told`].
+    fn begins_knowing(&mut self, _pace: Pace) {}
 }
 
 impl<D: GridDecoder> Decoder for D {
@@ -56,6 +60,10 @@ impl<D: GridDecoder> Decoder for D {
 
     fn tally(&self) -> Tally {
         self.guessed()
+    }
+
+    fn told(&mut self, pace: Pace) {
+        self.begins_knowing(pace);
     }
 
     fn asks_for_rows(&self) -> bool {

@@ -33,6 +33,7 @@ pub use wish::{Answer, FullRows, Role, Scan, Took, Wish};
 
 use crate::error::Result;
 use crate::sample::RowStat;
+use crate::speculate::cost::Pace;
 
 /// How a slot was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +97,9 @@ pub trait Decoder: Send {
     fn tally(&self) -> Tally {
         Tally::default()
     }
+
+    /// Before its first pass: what passes of other requests over the same models took. Only what cannot change a token may go by it.
+    fn told(&mut self, _pace: Pace) {}
 
     /// Whether it asks its answers for whole rows of logits.
     fn asks_for_rows(&self) -> bool {

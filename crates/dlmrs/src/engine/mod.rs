@@ -135,7 +135,7 @@ impl Engine {
         let begun = Instant::now();
         let rows = forwards(&self.llm, &mut turns)?;
         let forward = begun.elapsed();
-        let answers = scan(&rows, &turns);
+        let answers = scan(&self.llm, &rows, &turns);
         let scan = begun.elapsed() - forward;
         self.work.count(forward, scan);
         for (turn, answer) in turns.into_iter().zip(answers) {
@@ -242,12 +242,13 @@ fn run(model: &Model, mut passes: Passes<'_>) -> Result<Option<Read>> {
 }
 
 /// The answers of each turn, one for each of its wishes.
-fn scan(rows: &Pair, turns: &[Turn<'_>]) -> Vec<Result<Vec<Answer>>> {
+fn scan(llm: &Llm, rows: &Pair, turns: &[Turn<'_>]) -> Vec<Result<Vec<Answer>>> {
     let mut answers: Vec<Result<Vec<Answer>>> = turns.iter().map(|turn| Ok(vec![Answer::default(); turn.wishes.len()])).collect();
     for (role, read) in [Role::Target, Role::Draft].into_iter().filter_map(|role| Some((role, rows.of(role)?))) {
         let begun = Instant::now();
         let found = scan_role(&read.hidden, turns, role);
         let took = Took { seconds: read.took.seconds + begun.elapsed().as_secs_f64(), ..read.took };
+        llm.pace().add(role, took);
         let read = Read { hidden: read.hidden.clone(), took };
         for ((turn, answers), found) in turns.iter().zip(&mut answers).zip(found) {
             match (found, answers.as_mut()) {

@@ -78,7 +78,8 @@ impl Active {
             confidence: llm.confidence(),
             filter_order: llm.filter_order(),
         };
-        let decoder = decoding.decoder(task);
+        let mut decoder = decoding.decoder(task);
+        decoder.told(*llm.pace());
         let caches = (0..decoder.caches()).map(|_| llm.model().new_cache()).collect();
         let draft_caches = llm.draft_model().map_or(Vec::new(), |model| (0..decoder.draft_caches()).map(|_| model.new_cache()).collect());
         Ok(Self {

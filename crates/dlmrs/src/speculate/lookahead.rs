@@ -4,7 +4,7 @@
 //! One state machine serves `Lookahead` (guesses from the model's own earlier rows) and `SimSD` with `states` and `identical` (a draft
 //! model's states, alone or together with those).
 
-use super::cost::Gauge;
+use super::cost::{Gauge, Pace};
 use super::drafter::Drafter;
 use super::guesses::{Chain, Guesses, chain};
 use super::layout::{Copy, Laid, Prefix, states};
@@ -50,6 +50,8 @@ pub(crate) struct LookaheadDecoder {
     /// Entries in the target's cache.
     cached: usize,
     guesses: Guesses,
+    /// The state that the next step is guessed to lead to, whether it fits into the pass or not.
+    foreseen: Option<Vec<u32>>,
     tally: Tally,
     gauge: Gauge,
     /// What the pass under way does.
@@ -84,6 +86,7 @@ impl LookaheadDecoder {
             step: 0,
             cached: 0,
             guesses: Guesses::default(),
+            foreseen: None,
             tally: Tally::default(),
             gauge: Gauge::default(),
             under_way: UnderWay::Draft,
@@ -143,7 +146,7 @@ impl LookaheadDecoder {
     }
 
     /// The copies of the next verification, block by block: the state as it is (or all masks), guessed ones, the finished one last.
-    fn copies(&self) -> Vec<Copy> {
+    fn copies(&mut self) -> Vec<Copy> {
         let mut blocks: Vec<Chain> = Vec::new();
         let (mut start, mut probes, mut reachable) = (self.grid.block, 0, true);
         while let Some(tokens) = self.grid.tokens(start) {
@@ -161,9 +164,11 @@ impl LookaheadDecoder {
             blocks.push(guessed);
             start += self.grid.length;
         }
+        self.foreseen = blocks.first().and_then(|guessed| guessed.states.get(1).cloned());
         self.within_budget(&mut blocks);
+        let (first, length) = (self.grid.block, self.grid.length);
         let copies = |(i, guessed): (usize, Chain)| {
-            let start = self.grid.block + i * self.grid.length;
+            let start = first + i * length;
             let Chain { mut states, others } = guessed;
             // The state as it is comes first, and the finished one last.
             states.splice(1..1, others);
@@ -301,8 +306,7 @@ impl LookaheadDecoder {
         let Verify { copies, stats, .. } = verify;
         let walked = walk(&copies, self.grid.mask_token_id, |c| stats[c].clone(), &self.rule, self.step);
         self.count(&copies, &walked);
-        let corrected = walked.steps.last().is_some_and(|step| step.revealed.iter().any(|slot| slot.how == How::Corrected));
-        self.gauge.walked(walked.steps.iter().filter(|step| step.landed).count(), corrected);
+        self.learn(&copies, &walked);
         let revealed: Vec<Revealed> = walked.steps.iter().flat_map(|step| step.revealed.iter().copied()).collect();
         self.gauge.revealed(walked.steps.len(), revealed.len());
         for slot in &revealed {
@@ -320,6 +324,20 @@ impl LookaheadDecoder {
             self.guesses.forget_before(self.grid.block);
         }
         revealed
+    }
+
+    /// How often a step went as guessed; where no guess rode along, whether it would have.
+    fn learn(&mut self, copies: &[Copy], walked: &Walk) {
+        let landed = walked.steps.iter().filter(|step| step.landed).count();
+        let corrected = walked.steps.last().is_some_and(|step| step.revealed.iter().any(|slot| slot.how == How::Corrected));
+        match (&self.foreseen, walked.steps.first()) {
+            (Some(foreseen), Some(step)) if landed == 0 && !corrected => {
+                let mut state = copies[step.copy].tokens.clone();
+                step.revealed.iter().for_each(|slot| state[slot.position - copies[step.copy].start] = slot.stat.token);
+                self.gauge.walked(usize::from(state == *foreseen), state != *foreseen);
+            }
+            _ => self.gauge.walked(landed, corrected),
+        }
     }
 
     fn count(&mut self, copies: &[Copy], walked: &Walk) {
@@ -355,11 +373,20 @@ impl GridDecoder for LookaheadDecoder {
         self.tally
     }
 
+    /// What is known by now may be a reason not to draft at all.
+    fn begins_knowing(&mut self, pace: Pace) {
+        self.gauge.pace = pace;
+        if self.sources.auto_gamma {
+            self.begin_draft();
+            self.prepare();
+        }
+    }
+
     fn answered(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
         let Some(answer) = answers.first() else { return Ok(Vec::new()) };
         if let Some(took) = answer.took {
-            let line = if matches!(self.under_way, UnderWay::Draft) { &mut self.gauge.draft } else { &mut self.gauge.target };
-            line.add(took.rows, took.seconds);
+            let model = if matches!(self.under_way, UnderWay::Draft) { Role::Draft } else { Role::Target };
+            self.gauge.pace.add(model, took);
         }
         match std::mem::replace(&mut self.under_way, UnderWay::Draft) {
             UnderWay::Prefill(cached) => self.cached = cached,

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use dlmrs::decode::{Acceptance, Amount, BlockDiffusion, Decoding, Fallback, Lookahead, SimSD, Strategy, VerifyLayout};
+use dlmrs::decode::{Acceptance, Amount, BlockDiffusion, Decoding, Fallback, Lookahead, Role, SimSD, Strategy, Took, VerifyLayout};
+use dlmrs::speculate::cost::Pace;
 use dlmrs::{Llm, SamplingParams};
 use proptest::prelude::*;
 use proptest::strategy::Strategy as Any;
@@ -111,6 +112,27 @@ proptest! {
         let found = drive(llm, &Decoding::Lookahead(settings), task(), QUIET);
         prop_assert_eq!(&found.canvas, &wanted.canvas);
         prop_assert!(found.passes <= wanted.passes, "{} passes, {} alone", found.passes, wanted.passes);
+    }
+}
+
+/// A request that begins knowing what passes take does not try a draft that cannot pay, and tries one that does.
+#[test]
+fn what_others_took_decides_the_first_draft() {
+    let llm = golden("sdar");
+    for (seconds, drafts) in [(50.0, false), (0.01, true)] {
+        let mut pace = Pace::default();
+        for rows in [4, 12, 40, 8, 24] {
+            pace.add(Role::Target, Took { rows, seconds: 1.0 + 0.001 * rows as f64 });
+            pace.add(Role::Draft, Took { rows: 4, seconds });
+        }
+        let settings = SimSD { gamma: Amount::Auto, ..SimSD::default() };
+        let params = SamplingParams { max_tokens: 8, ignore_eos: true, ..SamplingParams::default() };
+        let mut decoder = Decoding::SimSD(settings).decoder(task(vec![5, 6, 7, 8], params, 0));
+        assert_eq!(decoder.next_rows(), 8);
+        decoder.told(pace);
+        let wishes = decoder.next().unwrap();
+        assert_eq!(wishes.iter().map(|wish| wish.model).collect::<Vec<_>>(), [if drafts { Role::Draft } else { Role::Target }]);
+        wishes[0].pass.validate(0, llm.config().vocab).unwrap();
     }
 }
 

@@ -9,10 +9,10 @@ use std::cmp::Reverse;
 use super::CanvasDecoder;
 use super::choose::{Chooser, Moment};
 use crate::decode::reveal::Chosen;
-use crate::decode::{Amount, Answer, Counts, Decoder, How, PassKind, Revealed, Role, Steps, Tally, Wish};
+use crate::decode::{Amount, Answer, Counts, Decoder, PassKind, Revealed, Role, Steps, Tally, Wish};
 use crate::error::Result;
 use crate::sample::RowStat;
-use crate::speculate::cost::Gauge;
+use crate::speculate::cost::{Gauge, Pace};
 use crate::speculate::guesses::{Chain, Guesses, chain};
 use crate::speculate::layout::{Around, Copy, Laid, inside};
 use crate::speculate::walk::walk;
@@ -200,13 +200,10 @@ impl CanvasLookahead {
         }
         let rule = Numbered { rule: &self.alone.chooser, places: &places };
         let walked = walk(copies, mask, |copy| said[copy].clone(), &rule, self.alone.now);
-        let landed = walked.steps.iter().filter(|step| step.landed).count();
-        let corrected = walked.steps.last().is_some_and(|step| step.revealed.iter().any(|slot| slot.how == How::Corrected));
-        self.gauge.walked(landed, corrected);
         for step in &walked.steps {
             let mut state = copies[step.copy].tokens.clone();
             step.revealed.iter().for_each(|slot| state[slot.position] = slot.stat.token);
-            self.record.count(&state, &self.guessed);
+            self.learn(&state);
         }
         let numbered = walked.steps.iter().flat_map(|step| &step.revealed);
         let revealed: Vec<Revealed> = numbered.map(|slot| Revealed { position: places[slot.position], ..*slot }).collect();
@@ -222,6 +219,31 @@ impl CanvasLookahead {
         self.alone.settle();
         revealed
     }
+
+    /// A step led to this state of the block.
+    fn learn(&mut self, state: &Vec<u32>) {
+        if self.guessed.states.is_empty() {
+            return;
+        }
+        self.record.count(state, &self.guessed);
+        let as_guessed = self.guessed.states.contains(state);
+        self.gauge.walked(usize::from(as_guessed), !as_guessed);
+    }
+
+    /// Takes the answer to a pass of the decoder alone, in which whatever was guessed would have gone well or not.
+    fn follow(&mut self, answers: &[Answer], said: &[RowStat]) -> Result<Vec<Revealed>> {
+        let read = self.alone.reading().iter().chain(&self.alone.overheard);
+        self.guesses.hear(&[read.copied().zip(said.iter().copied()).collect()], None);
+        let (mut state, places) = (self.present(), self.alone.feed.places().to_vec());
+        let revealed = self.alone.take(answers)?;
+        for slot in &revealed {
+            if let Ok(number) = places.binary_search(&slot.position) {
+                state[number] = slot.stat.token;
+            }
+        }
+        self.learn(&state);
+        Ok(revealed)
+    }
 }
 
 impl Decoder for CanvasLookahead {
@@ -231,6 +253,10 @@ impl Decoder for CanvasLookahead {
 
     fn tally(&self) -> Tally {
         self.tally
+    }
+
+    fn told(&mut self, pace: Pace) {
+        self.gauge.pace = pace;
     }
 
     fn next_rows(&self) -> usize {
@@ -244,15 +270,11 @@ impl Decoder for CanvasLookahead {
     fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
         let Some(answer) = answers.first() else { return Ok(Vec::new()) };
         if let Some(took) = answer.took {
-            self.gauge.target.add(took.rows, took.seconds);
+            self.gauge.pace.add(Role::Target, took);
         }
         let copies = std::mem::take(&mut self.copies);
         let revealed = match copies.is_empty() {
-            true => {
-                let read = self.alone.reading().iter().chain(&self.alone.overheard);
-                self.guesses.hear(&[read.copied().zip(answer.stats.iter().copied()).collect()], None);
-                self.alone.take(answers)?
-            }
+            true => self.follow(answers, &answer.stats)?,
             false => self.judge(&copies, &answer.stats),
         };
         self.prepare();
