@@ -82,8 +82,8 @@ def test_identical_on_a_canvas(llada, rule, temperature):
         assert texts(found) == texts(alone), more
         for a, b in zip(alone, found):
             assert b.stats.target_passes <= a.stats.target_passes
-    if not rule:
-        assert sum(o.stats.target_passes for o in found) < 0.8 * sum(o.stats.target_passes for o in alone)
+        if not rule and more.get("max_rows") != "auto":
+            assert sum(o.stats.target_passes for o in found) < 0.8 * sum(o.stats.target_passes for o in alone), more
 
 
 def test_counters(pair):
