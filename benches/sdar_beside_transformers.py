@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import venv
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -199,7 +200,7 @@ class Transformers:
 
         with torch.inference_mode():
             logits = self.run(self.tokens(CACHED, CACHED + rows), self.cache, CACHED, None)
-            self.cache.crop(CACHED)
+            self.cache.crop(-rows)
             return logits
 
     def generate(self, block: int, prompt: int, tokens: int) -> None:
@@ -214,7 +215,7 @@ class Transformers:
                 ids = torch.full((1, block), MASK)
                 for _ in range(block):
                     logits = self.run(ids, cache, start, None)
-                    cache.crop(start)
+                    cache.crop(-block)
                     probabilities, best = torch.softmax(logits, dim=-1).max(dim=-1)
                     sure = torch.where(ids[0] == MASK, probabilities, -torch.inf).argmax()
                     ids[0, sure] = best[sure]
@@ -266,6 +267,8 @@ def inside(args: argparse.Namespace) -> None:
     import transformers
 
     torch.set_num_threads(args.threads)
+    # transformers 5.24 renames an argument that older ones know by this name only.
+    warnings.filterwarnings("ignore", category=FutureWarning)
     with tempfile.TemporaryDirectory(prefix="dlmrs-bench-") as temporary:
         folder = Path(temporary)
         weights = random_weights(args.layers)

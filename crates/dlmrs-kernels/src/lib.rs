@@ -21,6 +21,7 @@ mod disjoint;
 mod elementwise;
 mod isa;
 mod linear;
+mod pool;
 mod rotate;
 mod scan;
 mod simd;

@@ -3,19 +3,20 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Isa;
+use crate::pool::Pool;
 
 /// More threads than this is a mistake in a number, not a wish.
 const MOST_THREADS: usize = 1024;
 
 /// A fixed number of threads, the caller's among them, and the instructions that they use.
 ///
-/// Several threads may hand work to one team at the same time.
+/// Several threads may hand work to one team at the same time; all but one of them then do their work alone.
 #[derive(Debug)]
 pub struct Team {
     isa: Isa,
     threads: usize,
     /// The threads beside the caller's; none for a team of one.
-    pool: Option<rayon::ThreadPool>,
+    pool: Option<Pool>,
     pid: u32,
 }
 
@@ -48,10 +49,7 @@ impl Team {
         if isa > Isa::best() {
             return Err(format!("this CPU has no {}; the best it has is {}", isa.name(), Isa::best().name()));
         }
-        let build = |beside| {
-            let builder = rayon::ThreadPoolBuilder::new().num_threads(beside).thread_name(|i| format!("dlmrs-{}", i + 1));
-            builder.build().map_err(|error| format!("cannot start {threads} threads: {error}"))
-        };
+        let build = |beside| Pool::new(beside).map_err(|error| format!("cannot start {threads} threads: {error}"));
         let pool = if threads > 1 { Some(build(threads - 1)?) } else { None };
         Ok(Team { isa, threads, pool, pid: std::process::id() })
     }
@@ -88,14 +86,19 @@ impl Team {
                     }
                 };
                 // The caller works too: what is small is done before the others have woken up.
-                pool.in_place_scope(|scope| {
-                    for _ in 1..self.threads.min(tasks) {
-                        scope.spawn(|_| work());
-                    }
-                    work();
-                });
+                pool.together(self.threads.min(tasks) - 1, &work);
             }
             _ => (0..tasks).for_each(f),
+        }
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        if self.forked()
+            && let Some(pool) = self.pool.take()
+        {
+            pool.forget();
         }
     }
 }

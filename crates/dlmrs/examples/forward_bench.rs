@@ -3,7 +3,8 @@
 //!
 //! `time N` runs one forward over N rows with the logits of every row, and prints milliseconds. `logits N FILE` writes those logits,
 //! [N, V] in f32, for a comparison. `cache N` fills a cache with N tokens; `block B` times one pass of B rows over it, `block-logits B FILE`
-//! writes its logits. `generate B N M` times an answer of M tokens after N by block diffusion, B passes a block. Each answer is one line.
+//! writes its logits. `generate B N M` times an answer of M tokens after N by block diffusion, B passes a block. `experts N` runs a forward over N
+//! rows and prints how many experts it read, `read N` times the reading of N bytes by all threads. Each answer is one line.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -36,6 +37,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             ["block", rows] => println!("{}", time_block(&llm, &mut cache, rows.parse()?)?),
             ["block-logits", rows, file] => write(&block(&llm, &mut cache, rows.parse()?)?, file)?,
             ["generate", block, prompt, tokens] => println!("{}", generate(&llm, block.parse()?, prompt.parse()?, tokens.parse()?)?),
+            ["experts", rows] => {
+                let before = llm.model().expert_reads();
+                forward(&llm, rows.parse()?)?;
+                println!("{}", llm.model().expert_reads() - before);
+            }
+            ["read", bytes] => println!("{}", time_read(bytes.parse()?, threads.parse()?)),
             _ => return Err(format!("unknown: {line}").into()),
         }
         stdout().flush()?;
@@ -120,6 +127,22 @@ fn time_block(llm: &Llm, cache: &mut KvCache, rows: u32) -> dlmrs::Result<f64> {
     let started = Instant::now();
     scan(llm, &block(llm, cache, rows)?)?;
     Ok(started.elapsed().as_secs_f64() * 1e3)
+}
+
+/// Reads memory that is in no cache, the threads sharing it.
+fn time_read(bytes: usize, threads: usize) -> f64 {
+    let far = vec![1u64; bytes / 8];
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for own in far.chunks(far.len().div_ceil(threads).max(1)) {
+            scope.spawn(move || {
+                let mut sums = [0u64; 16];
+                own.chunks_exact(16).for_each(|chunk| sums.iter_mut().zip(chunk).for_each(|(sum, value)| *sum ^= value));
+                std::hint::black_box(sums)
+            });
+        }
+    });
+    started.elapsed().as_secs_f64() * 1e3
 }
 
 /// One token a pass, as many passes a block as it has slots, from left blocks to right ones.
