@@ -1,5 +1,6 @@
 //! Products with a weight that was packed once, at load.
 
+mod ahead;
 mod float;
 mod format;
 mod groups;

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::PackedLinear;
+use super::ahead::Ahead;
 use super::format::Format;
 use super::place::Place;
 use super::share::{SMALL, share};
@@ -77,62 +78,86 @@ impl<F: Format> Kernel for Block<'_, F> {
     fn run<S: Simd>(self, s: S) {
         let first_rows = self.rows.len().min(S::ROWS);
         let wide = [4, 2, 1].into_iter().find(|p| first_rows * p <= S::TILE).unwrap_or(1);
-        if self.rows.len() * self.job.words * size_of::<f32>() <= SMALL_X {
-            // Each weight is read once, in the order of memory.
-            let mut panel = self.panels.start;
-            while panel < self.panels.end {
-                let count = if panel + wide <= self.panels.end { wide } else { 1 };
-                for from in runs(self.job.words) {
-                    self.strip(s, panel, count, from);
-                }
-                panel += count;
-            }
-        } else {
-            // Each run of x is read from far away once.
-            for from in runs(self.job.words) {
-                let mut panel = self.panels.start;
-                while panel < self.panels.end {
-                    let count = if panel + wide <= self.panels.end { wide } else { 1 };
-                    self.strip(s, panel, count, from);
-                    panel += count;
-                }
+        // Each weight is read once, in the order of memory; or, where that is too much x to stay near, each run of x is.
+        let in_order = self.rows.len() * self.job.words * size_of::<f32>() <= SMALL_X;
+        let mut at = At { panel: self.panels.start, from: 0 };
+        loop {
+            let count = self.count(at, wide);
+            let next = self.after(at, count, in_order);
+            self.strip(s, at, count, next.unwrap_or(at));
+            match next {
+                Some(next) => at = next,
+                None => return,
             }
         }
     }
 }
 
-/// Where the runs over the words of x begin. There is one even if there are none: the outputs have to be written.
-fn runs(words: usize) -> std::iter::StepBy<Range<usize>> {
-    (0..words.max(1)).step_by(RUN)
+/// A run over x with some panels.
+#[derive(Clone, Copy)]
+struct At {
+    panel: usize,
+    /// The first word of x.
+    from: usize,
 }
 
 impl<F: Format> Block<'_, F> {
-    /// One run over x, `count` panels from `panel` on, all rows of the block.
+    /// Panels that are done together.
     #[inline(always)]
-    fn strip<S: Simd>(&self, s: S, panel: usize, count: usize, from: usize) {
+    fn count(&self, at: At, wide: usize) -> usize {
+        if at.panel + wide <= self.panels.end { wide } else { 1 }
+    }
+
+    /// What is done after `at` with `count` panels. There is one run even if there are no words: the outputs have to be written.
+    #[inline(always)]
+    fn after(&self, at: At, count: usize, in_order: bool) -> Option<At> {
+        let (run, panel) = (at.from + RUN, at.panel + count);
+        let (more_runs, more_panels) = (run < self.job.words, panel < self.panels.end);
+        match (in_order, more_runs, more_panels) {
+            (true, true, _) => Some(At { from: run, ..at }),
+            (true, false, true) => Some(At { panel, from: 0 }),
+            (false, _, true) => Some(At { panel, ..at }),
+            (false, true, false) => Some(At { panel: self.panels.start, from: run }),
+            _ => None,
+        }
+    }
+}
+
+impl<F: Format> Block<'_, F> {
+    /// One run over x, `count` panels, all rows of the block; `next` is what comes after it.
+    #[inline(always)]
+    fn strip<S: Simd>(&self, s: S, at: At, count: usize, next: At) {
         match count {
-            4 => self.strip_of::<S, 4>(s, panel, from),
-            2 => self.strip_of::<S, 2>(s, panel, from),
-            _ => self.strip_of::<S, 1>(s, panel, from),
+            4 => self.strip_of::<S, 4>(s, at, next),
+            2 => self.strip_of::<S, 2>(s, at, next),
+            _ => self.strip_of::<S, 1>(s, at, next),
         }
     }
 
+    /// The lines of a run in some panels, as far as there are so many.
     #[inline(always)]
-    fn strip_of<S: Simd, const P: usize>(&self, s: S, panel: usize, from: usize) {
+    fn lines<const P: usize>(&self, At { panel, from }: At) -> [&[Words]; P] {
         let job = self.job;
+        let lines = from / F::STEP..(from + RUN).min(job.words).div_ceil(F::STEP);
+        std::array::from_fn(|p| &job.w.panel((panel + p).min(self.panels.end - 1))[lines.clone()])
+    }
+
+    #[inline(always)]
+    fn strip_of<S: Simd, const P: usize>(&self, s: S, at: At, next: At) {
+        let (job, At { panel, from }) = (self.job, at);
         let run = RUN.min(job.words - from);
-        let lines = from / F::STEP..(from + run).div_ceil(F::STEP);
-        let panels: [&[Words]; P] = std::array::from_fn(|p| &job.w.panel(panel + p)[lines.clone()]);
+        let (panels, next) = (self.lines::<P>(at), self.lines::<P>(next));
+        let tiles = self.rows.len().div_ceil(S::ROWS);
         let column = panel * LANES - job.columns.start;
         let columns = (P * LANES).min(job.columns.len() - column);
         let bias = job.bias.filter(|_| from + run == job.words).map(|bias| &bias[job.columns.start + column..][..columns]);
-        for row in self.rows.clone().step_by(S::ROWS) {
+        for (tile, row) in self.rows.clone().step_by(S::ROWS).enumerate() {
             let height = S::ROWS.min(self.rows.end - row);
             let x = &job.x[row * job.words + from * height..][..run * height];
             let place = Place { out: job.out, at: row * job.columns.len() + column, stride: job.columns.len(), columns };
-            let ends = Ends { first: from == 0, bias, fetch: row == self.rows.start };
+            let (ends, ahead) = (Ends { first: from == 0, bias }, Ahead::new(panels, next, tile, tiles));
             // SAFETY: the rows of this block and the columns of this chunk lie within `out`, and no other task has them.
-            unsafe { tile_of_height::<S, F, P>(s, height, x, panels, place, ends) };
+            unsafe { tile_of_height::<S, F, P>(s, height, x, panels, ahead, place, ends) };
         }
     }
 }

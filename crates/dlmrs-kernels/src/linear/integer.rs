@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::PackedLinear;
+use super::ahead::Ahead;
 use super::groups::Groups;
 use super::place::{Place, put};
 use super::rows::{ByteRows, ByteTile};
@@ -14,8 +15,6 @@ use crate::simd::{IntKernel, IntSimd, LANES, Words, launch_int};
 
 /// Rows of a block: its bytes stay in the second-level cache while the panels pass by.
 const BLOCK: usize = 128;
-/// How far ahead the weights are fetched, in lines; past the end of the weight it is harmless.
-const AHEAD: usize = 32;
 
 /// Columns of `x * weight^T + bias`; see [`PackedLinear::matmul`]. `HALF` says that weights are half bytes.
 pub(super) fn product<const HALF: bool>(
@@ -74,32 +73,30 @@ impl<const HALF: bool> IntKernel for Block<'_, HALF> {
 }
 
 impl<const HALF: bool> Block<'_, HALF> {
+    /// Panels from `panel` on, as far as there are so many.
+    #[inline(always)]
+    fn lines<const P: usize>(&self, panel: usize) -> [&[Words]; P] {
+        std::array::from_fn(|p| self.job.w.panel((panel + p).min(self.panels.end - 1)))
+    }
+
     /// P panels from `panel` on, all rows of the block.
     #[inline(always)]
     fn strip<S: IntSimd, const P: usize>(&self, s: S, panel: usize) {
         let job = self.job;
-        let panels: [&[Words]; P] = std::array::from_fn(|p| job.w.panel(panel + p));
+        let (panels, next) = (self.lines::<P>(panel), self.lines::<P>(panel + P));
+        let tiles = self.rows.len().div_ceil(S::INT_ROWS);
         let column = panel * LANES - job.columns.start;
         let columns = (P * LANES).min(job.columns.len() - column);
         let bias = job.bias.map(|bias| &bias[job.columns.start + column..][..columns]);
-        for row in self.rows.clone().step_by(S::INT_ROWS) {
+        for (tile, row) in self.rows.clone().step_by(S::INT_ROWS).enumerate() {
             let height = S::INT_ROWS.min(self.rows.end - row);
             let place = Place { out: job.out, at: row * job.columns.len() + column, stride: job.columns.len(), columns };
             let x = job.x.tile(row, height, job.groups);
-            let ends = Ends { bias, fetch: row == self.rows.start };
+            let ahead = Ahead::new(panels, next, tile, tiles);
             // SAFETY: the rows of this block and the columns of this chunk lie within `out`, and no other task has them.
-            unsafe { tile_of_height::<S, HALF, P>(s, height, x, job.groups, panels, place, ends) };
+            unsafe { tile_of_height::<S, HALF, P>(s, height, x, job.groups, panels, ahead, (place, bias)) };
         }
     }
-}
-
-/// What happens beside the sums.
-#[derive(Clone, Copy)]
-struct Ends<'a> {
-    /// Added at the end, for the tile's columns.
-    bias: Option<&'a [f32]>,
-    /// Fetch the weights ahead: they come from memory, not from a cache.
-    fetch: bool,
 }
 
 /// [`tile`] for a height known only at run time.
@@ -113,15 +110,15 @@ unsafe fn tile_of_height<S: IntSimd, const HALF: bool, const P: usize>(
     x: ByteTile<'_>,
     groups: Groups,
     w: [&[Words]; P],
-    place: Place<'_>,
-    ends: Ends<'_>,
+    ahead: Ahead<P>,
+    to: (Place<'_>, Option<&[f32]>),
 ) {
     macro_rules! heights {
         ($($m:literal)+) => {
             match height {
                 // Heights that this level never asks for are not compiled.
                 // SAFETY: passed on to the caller.
-                $($m if $m <= S::INT_ROWS && $m * P <= S::INT_TILE => unsafe { tile::<S, HALF, $m, P>(s, x, groups, w, place, ends) },)+
+                $($m if $m <= S::INT_ROWS && $m * P <= S::INT_TILE => unsafe { tile::<S, HALF, $m, P>(s, x, groups, w, ahead, to) },)+
                 _ => unreachable!("a tile of {height} rows"),
             }
         };
@@ -129,7 +126,7 @@ unsafe fn tile_of_height<S: IntSimd, const HALF: bool, const P: usize>(
     heights!(1 2 3 4 5 6 7 8)
 }
 
-/// M rows of bytes times `P` panels, all of x: a tile `[M, P * 16]`.
+/// M rows of bytes times `P` panels, all of x: a tile `[M, P * 16]`, with the bias of its columns.
 ///
 /// # Safety
 /// The M rows of `place` lie within `out`, and nobody else uses them meanwhile.
@@ -140,11 +137,12 @@ unsafe fn tile<S: IntSimd, const HALF: bool, const M: usize, const P: usize>(
     x: ByteTile<'_>,
     groups: Groups,
     panels: [&[Words]; P],
-    place: Place<'_>,
-    ends: Ends<'_>,
+    ahead: Ahead<P>,
+    (place, bias): (Place<'_>, Option<&[f32]>),
 ) {
     let (words, scales, starts) = (x.words.as_chunks::<M>().0, x.scales.as_chunks::<M>().0, x.sums.as_chunks::<M>().0);
     let mut sums = [[s.splat(0.0); P]; M];
+    let mut until = ahead.start();
     for (g, (scale, start)) in scales.iter().zip(starts).enumerate() {
         let (from, lines) = (groups.line(g), groups.lines_of(g));
         let words = &words[groups.word(g)..][..lines * if HALF { 2 } else { 1 }];
@@ -158,11 +156,7 @@ unsafe fn tile<S: IntSimd, const HALF: bool, const M: usize, const P: usize>(
             }
         }
         for line in 0..lines {
-            if ends.fetch {
-                for p in 0..P {
-                    s.prefetch(weights[p].as_ptr().wrapping_add(line + AHEAD).cast());
-                }
-            }
+            ahead.fetch(s, from + line, &mut until);
             if HALF {
                 let mut w = [s.load4(&weights[0][line].0); P];
                 for p in 1..P {
@@ -200,7 +194,7 @@ unsafe fn tile<S: IntSimd, const HALF: bool, const M: usize, const P: usize>(
         }
     }
     // SAFETY: passed on to the caller.
-    unsafe { put::<S, M, P>(s, sums, place, ends.bias) };
+    unsafe { put::<S, M, P>(s, sums, place, bias) };
 }
 
 /// Rows of a full register tile at a level.

@@ -1,5 +1,6 @@
 //! The innermost product of floats: a few rows by a few panels, with all sums in registers.
 
+use crate::linear::ahead::Ahead;
 use crate::linear::format::Format;
 use crate::linear::place::{Place, put, take};
 use crate::simd::{Simd, Words};
@@ -11,12 +12,7 @@ pub(super) struct Ends<'a> {
     pub(super) first: bool,
     /// Added after the last run, for the tile's columns.
     pub(super) bias: Option<&'a [f32]>,
-    /// Fetch the weights ahead: they come from memory, not from a cache.
-    pub(super) fetch: bool,
 }
-
-/// How far ahead the weights are fetched, in lines. A guess that measures well; past the end of the weight it is harmless.
-const AHEAD: usize = 24;
 
 /// [`tile`] for a height known only at run time.
 ///
@@ -28,6 +24,7 @@ pub(super) unsafe fn tile_of_height<S: Simd, F: Format, const P: usize>(
     height: usize,
     x: &[f32],
     w: [&[Words]; P],
+    ahead: Ahead<P>,
     place: Place<'_>,
     ends: Ends<'_>,
 ) {
@@ -36,7 +33,7 @@ pub(super) unsafe fn tile_of_height<S: Simd, F: Format, const P: usize>(
             match height {
                 // Heights that this level never asks for are not compiled.
                 // SAFETY: passed on to the caller.
-                $($m if $m <= S::ROWS && $m * P <= S::TILE => unsafe { tile::<S, F, $m, P>(s, x, w, place, ends) },)+
+                $($m if $m <= S::ROWS && $m * P <= S::TILE => unsafe { tile::<S, F, $m, P>(s, x, w, ahead, place, ends) },)+
                 _ => unreachable!("a tile of {height} rows"),
             }
         };
@@ -54,6 +51,7 @@ unsafe fn tile<S: Simd, F: Format, const M: usize, const P: usize>(
     s: S,
     x: &[f32],
     panels: [&[Words]; P],
+    ahead: Ahead<P>,
     place: Place<'_>,
     ends: Ends<'_>,
 ) {
@@ -65,16 +63,15 @@ unsafe fn tile<S: Simd, F: Format, const M: usize, const P: usize>(
     }
     assert!(panels.iter().all(|panel| panel.len() == x.len().div_ceil(F::STEP)));
     let whole = x.len() / F::STEP;
+    let mut until = ahead.start();
     for line in 0..whole {
         // No closures here: they would be compiled without the level's instructions.
         let mut lines = [&Words::ZERO; P];
         for p in 0..P {
             // SAFETY: line < whole, which is at most the length of each panel.
             lines[p] = unsafe { panels[p].get_unchecked(line) };
-            if ends.fetch {
-                s.prefetch(std::ptr::from_ref(lines[p]).wrapping_add(AHEAD).cast());
-            }
         }
+        ahead.fetch(s, line, &mut until);
         for step in 0..F::STEP {
             // SAFETY: line * STEP + step < whole * STEP <= x.len().
             let x = unsafe { x.get_unchecked(line * F::STEP + step) };
