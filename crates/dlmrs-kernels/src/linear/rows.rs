@@ -10,6 +10,8 @@ use crate::{Isa, Team};
 
 /// The largest byte; its negative is the smallest one, so that products are symmetric.
 const LARGEST: f32 = 127.0;
+/// Inputs of the largest group.
+const MOST_INPUTS: usize = 128;
 /// Added to a small number, it leaves the nearest whole one (the even of two) in the low bits.
 const WHOLE: f32 = 12_582_912.0;
 
@@ -140,21 +142,15 @@ fn scale_of(numbers: &[f32]) -> f32 {
 
 /// Rounds a group to bytes, four to a word, the last one filled up with zeros (and so are places beyond); the sum of the bytes.
 #[inline(always)]
-fn round_group<'a>(numbers: &[f32], inverse: f32, mut places: impl Iterator<Item = &'a mut i32>) -> i32 {
-    let byte = |value: f32| ((value * inverse + WHOLE).to_bits() as i8).max(-127);
-    let mut sum = 0;
-    let (whole, rest) = numbers.as_chunks::<IN_WORD>();
-    for (chunk, place) in whole.iter().zip(&mut places) {
-        let bytes = chunk.map(byte);
-        sum += bytes.iter().map(|byte| i32::from(*byte)).sum::<i32>();
-        *place = i32::from_le_bytes(bytes.map(|byte| byte as u8));
+fn round_group<'a>(numbers: &[f32], inverse: f32, places: impl Iterator<Item = &'a mut i32>) -> i32 {
+    // Groups have at most 128 inputs; whole loops over plain arrays become vectors.
+    let mut bytes = [0i8; MOST_INPUTS];
+    for (byte, value) in bytes.iter_mut().zip(numbers) {
+        *byte = ((value * inverse + WHOLE).to_bits() as i8).max(-127);
     }
-    let mut last = [0i8; IN_WORD];
-    last.iter_mut().zip(rest).for_each(|(to, value)| *to = byte(*value));
-    sum += last.iter().map(|byte| i32::from(*byte)).sum::<i32>();
-    let mut last = Some(i32::from_le_bytes(last.map(|byte| byte as u8))).filter(|_| !rest.is_empty());
-    for place in places {
-        *place = last.take().unwrap_or(0);
+    let words = bytes.as_chunks::<IN_WORD>().0;
+    for (place, word) in places.zip(words) {
+        *place = i32::from_le_bytes(word.map(|byte| byte as u8));
     }
-    sum
+    bytes.iter().map(|byte| i32::from(*byte)).sum()
 }
