@@ -32,15 +32,15 @@ def test_rounded_weights(model: str, dtype: str, alike: float) -> None:
         assert (found.argmax(1) == wanted.argmax(1)).mean() >= alike
         together = llm.chat([[{"role": "user", "content": PROBLEM}], [{"role": "user", "content": "Ann has 9 books."}]])
         alone = llm.chat([{"role": "user", "content": PROBLEM}])
-        assert together[0].token_ids == alone[0].token_ids
+        assert together[0].token_ids == alone.token_ids
 
 
 def test_a_draft_in_fewer_bits_changes_no_token() -> None:
     params = dlmrs.SamplingParams(max_tokens=40)
     with dlmrs.LLM("tiny-sdar", draft="tiny-sdar-draft", dtype="int8") as pair:
         chat = [{"role": "user", "content": PROBLEM}]
-        [alone] = pair.chat(chat, params, decoding=dlmrs.BlockDiffusion())
-        [found] = pair.chat(chat, params, decoding=dlmrs.SimSD())
+        alone = pair.chat(chat, params, decoding=dlmrs.BlockDiffusion())
+        found = pair.chat(chat, params, decoding=dlmrs.SimSD())
         assert found.token_ids == alone.token_ids
 
 

@@ -99,7 +99,7 @@ impl PackedLinear {
     /// Packs some rows of the weight, `rows [N', K]` from the output `first` on, rounded to the type. `first` is a multiple of 16, and
     /// N' too unless these are the last ones. Each row is rounded for itself.
     pub fn fill(&mut self, team: &Team, first: usize, rows: &[f32]) {
-        let count = if self.k == 0 { 0 } else { rows.len() / self.k };
+        let count = rows.len().checked_div(self.k).unwrap_or(0);
         self.check_part(first, count);
         assert_eq!(rows.len(), count * self.k, "rows");
         pack::fill(self, team, first, rows);

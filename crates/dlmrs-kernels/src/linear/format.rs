@@ -121,8 +121,8 @@ mod tests {
     fn the_nearest_and_the_even_one() {
         for (value, want) in [
             (1.0, 1.0),
-            (1.003_906_25, 1.0),       // half way between 1 and 1 + 2^-7: the even one
-            (1.011_718_75, 1.015_625), // half way, and the upper one is even
+            (1.0 + 1.0 / 256.0, 1.0),               // half way between 1 and 1 + 2^-7: the even one
+            (1.0 + 3.0 / 256.0, 1.0 + 4.0 / 256.0), // half way, and the upper one is even
             (-1.004, -1.007_812_5),
             (f32::MAX, f32::INFINITY),
             (1e-45, 0.0),

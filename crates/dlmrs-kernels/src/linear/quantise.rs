@@ -22,7 +22,7 @@ pub struct QuantisedRows {
 impl QuantisedRows {
     /// N, the outputs.
     pub fn count(&self) -> usize {
-        if self.k == 0 { 0 } else { self.values.len() / self.k }
+        self.values.len().checked_div(self.k).unwrap_or(0)
     }
 
     /// The weights `[N, K]` that they stand for.
@@ -44,7 +44,7 @@ impl QuantisedRows {
 /// that which maps the largest number to -8, and the best scale for the values that each gives, the one with the least squared error.
 pub fn quantise_rows(kind: WeightType, rows: &[f32], k: usize) -> QuantisedRows {
     let groups = Groups::of(kind, k);
-    let count = if k == 0 { 0 } else { rows.len() / k };
+    let count = rows.len().checked_div(k).unwrap_or(0);
     let mut values = vec![0; rows.len()];
     let mut scales = vec![0; count * groups.count()];
     let half = matches!(kind, WeightType::Int4 { .. });
