@@ -138,6 +138,8 @@ mod tests {
         assert!(team.forked());
         let caller = std::thread::current().id();
         team.run(8, |_| assert_eq!(std::thread::current().id(), caller));
+        // It is none, and its threads are there to be ended.
+        team.pid = std::process::id();
     }
 
     #[test]
