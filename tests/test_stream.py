@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -260,3 +262,25 @@ def test_log_messages_go_through_logging(caplog: pytest.LogCaptureFixture) -> No
     records = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "dlmrs"]
     assert any(level == "INFO" and message.startswith('loaded model="tiny-sdar"') for level, message in records), records
     assert any(level == "WARNING" and "differs from 4" in message for level, message in records), records
+
+
+def test_a_process_that_ends_while_event_loops_are_told_ends_well() -> None:
+    # What is told to a loop goes through a thread of Rust's, which must not be inside Python when the interpreter ends.
+    code = """
+import asyncio
+import dlmrs
+
+llm = dlmrs.LLM("tiny-sdar", threads=1)
+params = dlmrs.SamplingParams(max_tokens=1500, ignore_eos=True)
+
+async def main():
+    try:
+        await asyncio.wait_for(asyncio.gather(*(llm.stream("9 * 5 =", params) for _ in range(4))), timeout=0.05)
+    except asyncio.TimeoutError:
+        pass
+
+asyncio.run(main())
+"""
+    for _ in range(16):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr

@@ -125,9 +125,9 @@ impl Stream {
 
     /// Has `callback` called, from another thread, as soon as something comes. What has come already calls nobody.
     fn _notify(&self, py: Python<'_>, callback: Py<PyAny>) -> Result<()> {
-        let sender = notify::sender()?;
+        let sender = notify::sender(py)?;
         // An error says that the interpreter is ending.
-        let waker = move || drop(sender.send(callback));
+        let waker = move || drop(sender.send(notify::Message::Call(callback)));
         py.detach(|| {
             if let Some(stream) = lock(&self.stream).as_ref() {
                 stream.wake(waker);
