@@ -1,20 +1,17 @@
-//! How fast the kernels are here: `cargo run --release -p dlmrs-kernels --example speed [-- threads]`.
+//! How fast attention and the row-wise kernels are here (products: `dlmrs bench --kernels`): `cargo run --release -p dlmrs-kernels --example speed [-- threads]`.
 //!
-//! Times are means of CPU time for one thread, and the shortest by the clock for more. Products are also given as the bytes of weight read and the operations done a second.
+//! Times are means of CPU time for one thread, and the shortest by the clock for more.
 #![allow(clippy::print_stdout, clippy::expect_used)]
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use dlmrs_kernels::{AttentionPass, Isa, PackedLinear, Sight, Team, attention, exp_tile, rms_norm, silu_mul, tile_stats, top_two};
+use dlmrs_kernels::{AttentionPass, Isa, Sight, Team, attention, exp_tile, rms_norm, silu_mul, tile_stats, top_two};
 
 fn main() {
     let threads = std::env::args().nth(1).map_or(1, |n| n.parse().expect("a number of threads"));
     let team = Team::with_isa(threads, Isa::detect()).expect("a team");
     println!("{} threads, {}", team.threads(), team.isa().name());
-    products(&team, 6144, 2048, &[1, 2, 4, 8, 16, 32, 64, 128, 512, 1024]);
-    products(&team, 2048, 6144, &[1, 4, 32, 512]);
-    products(&team, 4096, 4096, &[1, 4, 32, 512]);
     for (kv_heads, group, d, cached, rows) in [(8, 2, 128, 300, 4), (8, 2, 128, 300, 32), (8, 4, 128, 0, 1024), (32, 1, 128, 0, 1024)] {
         attend(&team, kv_heads, group, d, cached, rows);
     }
@@ -44,22 +41,6 @@ fn time(team: &Team, mut f: impl FnMut()) -> f64 {
     match (cpu_began, cpu()) {
         (Some(began), Some(ended)) => (ended - began) / f64::from(tries),
         _ => shortest,
-    }
-}
-
-fn products(team: &Team, n: usize, k: usize, rows: &[usize]) {
-    // Two weights in turn, 100 MB together, so that they come from memory as in a model.
-    let weights = [0, 1].map(|i| PackedLinear::pack(&numbers(n * k + i)[i..], n, k));
-    println!("product, weight [{n}, {k}], {} MB", weights[0].bytes() >> 20);
-    for &rows in rows {
-        let (x, mut out) = (numbers(rows * k), vec![0.0; rows * n]);
-        let mut turn = 0;
-        let seconds = time(team, || {
-            turn ^= 1;
-            weights[turn].matmul(team, &x, rows, None, black_box(&mut out));
-        });
-        let (bytes, flops) = (weights[0].bytes() as f64 / seconds / 1e9, 2.0 * (rows * n * k) as f64 / seconds / 1e9);
-        println!("  R {rows:5}  {:8.3} ms  {bytes:6.1} GB/s  {flops:7.1} Gflop/s", seconds * 1e3);
     }
 }
 

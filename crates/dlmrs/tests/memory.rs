@@ -175,7 +175,7 @@ fn a_mixture_loads_in_little_more_than_its_size() {
             (Backend::Kernels, Precision::F32, bytes.f32),
             (Backend::Kernels, Precision::Bf16, bytes.bf16),
             (Backend::Kernels, Precision::Int8, bytes.int8),
-            (Backend::Kernels, Precision::Int4 { group: 32 }, bytes.int4),
+            (Backend::Kernels, Precision::Int4, bytes.int4),
             (Backend::Plain, Precision::Auto, bytes.f32),
         ] {
             let options = LoadOptions { device: "cpu".into(), backend, threads: Some(2), dtype };

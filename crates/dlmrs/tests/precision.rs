@@ -8,8 +8,8 @@ use dlmrs::decode::{BlockDiffusion, Decoding, Lookahead, SimSD};
 use dlmrs::tokenizer::Specials;
 use dlmrs::{Backend, DraftSource, Error, Llm, LoadOptions, Output, Overrides, Precision, Request, SamplingParams};
 
-const INT4: Precision = Precision::Int4 { group: 32 };
-const INT4_WIDE: Precision = Precision::Int4 { group: 128 };
+const INT4: Precision = Precision::Int4;
+const INT4_WIDE: Precision = Precision::Int4Wide;
 const BUNDLED: [&str; 3] = ["tiny-sdar", "tiny-sdar-draft", "tiny-llada"];
 
 fn folder(name: &str) -> String {

@@ -12,7 +12,7 @@ use dlmrs::{Backend, Llm, LoadOptions, Overrides, Precision};
 const PREFIX: usize = 12;
 const MASK: u32 = 3;
 
-const DTYPES: [Precision; 5] = [Precision::F32, Precision::Auto, Precision::Bf16, Precision::Int8, Precision::Int4 { group: 32 }];
+const DTYPES: [Precision; 5] = [Precision::F32, Precision::Auto, Precision::Bf16, Precision::Int8, Precision::Int4];
 
 fn load(threads: usize, dtype: Precision) -> Arc<Llm> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("bundled/tiny-sdar");

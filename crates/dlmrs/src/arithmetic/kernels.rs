@@ -111,10 +111,12 @@ impl Arithmetic for Kernels {
     fn product(&self, weight: &dyn Matrix, role: Role, bias: Option<Vec<f32>>) -> Result<Arc<dyn Product>> {
         let (n, k) = (weight.n(), weight.k());
         let mut packed = PackedLinear::zeros(weight_type(self.precision, role, weight.stored()), n, k);
+        let as_stored = weight.stored().rounded() == Some(packed.kind());
         for first in (0..n).step_by(rows_at_once(k)) {
             let range = first..(first + rows_at_once(k)).min(n);
-            // Rows that are rounded already are taken as they are.
-            match weight.rounded(range.clone())?.filter(|rows| rows.kind == packed.kind()) {
+            // Rows that are rounded in this way already are taken as they are.
+            let rounded = if as_stored { weight.rounded(range.clone())? } else { None };
+            match rounded {
                 Some(rows) => packed.fill_quantised(first, &rows),
                 None => packed.fill(&self.team, first, &weight.rows(range)?),
             }

@@ -146,11 +146,11 @@ pub(crate) fn choose(
             let name = precision.name();
             return refuse(format!("{name} is not available with plain Candle on a CPU; use f32 (or auto), or another backend"));
         }
-        Precision::Int4 { group: 128 } => return refuse("int4-128 is for a CPU's kernels; use int4 with plain Candle".into()),
+        Precision::Int4Wide => return refuse("int4-128 is for a CPU's kernels; use int4 with plain Candle".into()),
         Precision::Auto if !on_cpu => stored,
         Precision::Bf16 => DType::BF16,
         Precision::F16 => DType::F16,
-        Precision::Auto | Precision::F32 | Precision::Int8 | Precision::Int4 { .. } => DType::F32,
+        Precision::Auto | Precision::F32 | Precision::Int8 | Precision::Int4 => DType::F32,
     };
     Ok(Arc::new(Plain::new(device, dtype, precision, team)))
 }

@@ -121,7 +121,7 @@ impl Arithmetic for Plain {
         let bias = bias.map(|bias| self.tensor(bias, &[n])).transpose()?;
         match (self.precision, role) {
             (Precision::Int8, Role::Layer) => return self.quantised(weight, GgmlDType::Q8_0, bias),
-            (Precision::Int4 { .. }, Role::Layer) => return self.quantised(weight, GgmlDType::Q4_0, bias),
+            (Precision::Int4, Role::Layer) => return self.quantised(weight, GgmlDType::Q4_0, bias),
             _ => {}
         }
         // Converted on the host, so that an accelerator never holds the f32 copy.

@@ -20,11 +20,10 @@ pub enum Precision {
     F16,
     /// A byte a weight and a scale for every 128 (on plain Candle every 32); the head too.
     Int8,
-    /// Half a byte a weight and a scale for every `group`, 32 or 128; the head is held as [`Precision::Int8`].
-    Int4 {
-        /// Weights that share a scale.
-        group: usize,
-    },
+    /// Half a byte a weight and a scale for every 32; the head is held as [`Precision::Int8`].
+    Int4,
+    /// As [`Precision::Int4`], with a scale for every 128 (our kernels only).
+    Int4Wide,
 }
 
 impl Precision {
@@ -36,14 +35,14 @@ impl Precision {
             Self::Bf16 => "bf16",
             Self::F16 => "f16",
             Self::Int8 => "int8",
-            Self::Int4 { group: 128 } => "int4-128",
-            Self::Int4 { .. } => "int4",
+            Self::Int4 => "int4",
+            Self::Int4Wide => "int4-128",
         }
     }
 
     /// Whether weights are rounded to integers.
     pub fn is_quantised(self) -> bool {
-        matches!(self, Self::Int8 | Self::Int4 { .. })
+        matches!(self, Self::Int8 | Self::Int4 | Self::Int4Wide)
     }
 }
 
@@ -56,8 +55,8 @@ impl std::str::FromStr for Precision {
             "bf16" | "bfloat16" => Ok(Self::Bf16),
             "f16" | "float16" => Ok(Self::F16),
             "int8" => Ok(Self::Int8),
-            "int4" => Ok(Self::Int4 { group: 32 }),
-            "int4-128" => Ok(Self::Int4 { group: 128 }),
+            "int4" => Ok(Self::Int4),
+            "int4-128" => Ok(Self::Int4Wide),
             other => Err(Error::input("dtype", format!("'{other}' is unknown; use auto, f32, bf16, f16, int8, int4 or int4-128"))),
         }
     }
@@ -87,8 +86,9 @@ pub(crate) fn weight_type(precision: Precision, role: Role, stored: StoredType) 
         // Looked up, not multiplied.
         (_, Role::Embedding) => WeightType::Bf16,
         (Precision::Bf16, _) => WeightType::Bf16Pairs,
-        (Precision::Int8, _) | (Precision::Int4 { .. }, Role::Head) => WeightType::Int8,
-        (Precision::Int4 { group }, Role::Layer) => WeightType::Int4 { group },
+        (Precision::Int8, _) | (Precision::Int4 | Precision::Int4Wide, Role::Head) => WeightType::Int8,
+        (Precision::Int4, Role::Layer) => WeightType::Int4 { group: 32 },
+        (Precision::Int4Wide, Role::Layer) => WeightType::Int4 { group: 128 },
     }
 }
 
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn names_are_parsed_back() {
-        let all = [Precision::Auto, Precision::F32, Precision::Bf16, Precision::F16, Precision::Int8];
-        for precision in all.into_iter().chain([32, 128].map(|group| Precision::Int4 { group })) {
+        use Precision::{Auto, Bf16, F16, F32, Int4, Int4Wide, Int8};
+        for precision in [Auto, F32, Bf16, F16, Int8, Int4, Int4Wide] {
             assert_eq!(precision.name().parse::<Precision>().unwrap(), precision);
         }
         assert!("int2".parse::<Precision>().unwrap_err().to_string().contains("int4-128"));
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_a_matrix_is_held_in() {
-        let int4 = Precision::Int4 { group: 128 };
+        let int4 = Precision::Int4Wide;
         assert_eq!(weight_type(Precision::Auto, Role::Layer, StoredType::Bf16), WeightType::Bf16);
         assert_eq!(weight_type(Precision::Auto, Role::Layer, StoredType::F16), WeightType::F32);
         assert_eq!(weight_type(Precision::Auto, Role::Head, StoredType::Int8), WeightType::Int8);

@@ -55,7 +55,7 @@ impl WeightBytes {
             f32: bytes(Precision::F32),
             bf16: bytes(Precision::Bf16),
             int8: bytes(Precision::Int8),
-            int4: bytes(Precision::Int4 { group: 32 }),
+            int4: bytes(Precision::Int4),
         }
     }
 }

@@ -20,7 +20,7 @@ fn fits(available: u64, precision: Precision, bytes: impl Fn(Precision) -> u64) 
         return Ok(());
     }
     let gigabytes = |bytes: u64| format!("{:.2} GB", bytes as f64 / 1e9);
-    let smaller: Vec<_> = [Precision::Bf16, Precision::Int8, Precision::Int4 { group: 32 }]
+    let smaller: Vec<_> = [Precision::Bf16, Precision::Int8, Precision::Int4]
         .into_iter()
         .map(|precision| (precision, bytes(precision)))
         .filter(|(_, bytes)| *bytes < needed)

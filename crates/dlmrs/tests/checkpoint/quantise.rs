@@ -9,8 +9,8 @@ use dlmrs::{Error, Llm, LoadOptions, Overrides, Precision};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const INT4: Precision = Precision::Int4 { group: 32 };
-const INT4_WIDE: Precision = Precision::Int4 { group: 128 };
+const INT4: Precision = Precision::Int4;
+const INT4_WIDE: Precision = Precision::Int4Wide;
 
 fn source(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
