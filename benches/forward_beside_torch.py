@@ -17,9 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import random_checkpoint
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,17 +76,6 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def environment(folder: Path) -> Path:
-    """The environment's Python, with torch and numpy."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-    if subprocess.run([python, "-c", "import torch, numpy"], capture_output=True, check=False).returncode != 0:
-        print(f"installing PyTorch into {folder} (several GB)", file=sys.stderr)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "torch", "numpy"], check=True)
-    return python
-
-
 # What follows runs inside the environment.
 
 
@@ -116,20 +106,6 @@ def random_weights() -> dict[str, np.ndarray]:
         return values
 
     return {name: tensor(name, shape) for name, shape in shapes().items()}
-
-
-def write_checkpoint(folder: Path, weights: dict[str, np.ndarray]) -> None:
-    """Config and safetensors: the length of the header, the header, the numbers one after the other."""
-    (folder / "config.json").write_text(json.dumps(CONFIG))
-    header, end = {}, 0
-    for name, values in weights.items():
-        start, end = end, end + values.nbytes
-        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [start, end]}
-    text = json.dumps(header).encode()
-    with (folder / "model.safetensors").open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for values in weights.values():
-            file.write(values.data)
 
 
 class Torch:
@@ -264,7 +240,7 @@ def inside(args: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="dlmrs-bench-") as temporary:
         folder = Path(temporary)
         weights = random_weights()
-        write_checkpoint(folder, weights)
+        random_checkpoint.write(folder, CONFIG, "F32", shapes(), lambda name, _: weights[name].data)
         exact, theirs = Dlmrs(folder, args.threads, "f32"), Torch(weights, torch.float32)
         check = difference(exact, theirs, folder)
         print(
@@ -302,7 +278,7 @@ def main() -> None:
     if Path(sys.prefix).resolve() == args.env.resolve():
         inside(args)
         return
-    python = environment(args.env)
+    python = random_checkpoint.environment(args.env, "torch", "numpy")
     # Some machines set these for another library; inside torch they would choose kernels for the wrong processor.
     clean = {name: value for name, value in os.environ.items() if name not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
     sys.exit(subprocess.run([python, *sys.argv], env=clean, check=False).returncode)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+import random_checkpoint
 from forward_beside_torch import Dlmrs
 
 HIDDEN, HEADS, KV_HEADS, HEAD_DIM, INTERMEDIATE, VOCAB, TOP = 2048, 16, 4, 128, 512, 2048, 8
@@ -50,7 +50,6 @@ def write_checkpoint(folder: Path, experts: int) -> int:
         "score_function": "sigmoid", "moe_router_enable_expert_bias": True, "norm_topk_prob": True, "router_dtype": "fp32",
         "moe_shared_expert_intermediate_size": INTERMEDIATE, "mask_token_id": VOCAB - 1, "eos_token_id": VOCAB - 2,
     }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config))
     c, f, qkv = HIDDEN, INTERMEDIATE, (HEADS + 2 * KV_HEADS) * HEAD_DIM
     shapes: dict[str, tuple[int, ...]] = {"model.word_embeddings.weight": (VOCAB, c), "lm_head.weight": (VOCAB, c)}
     shapes["model.norm.weight"] = (c,)
@@ -66,18 +65,14 @@ def write_checkpoint(folder: Path, experts: int) -> int:
             own["mlp.gate"] = (experts, c)
             shapes["model.layers.1.mlp.gate.expert_bias"] = (experts,)
         shapes |= {f"model.layers.{layer}.{name}.weight": shape for name, shape in own.items()}
-    header, end = {}, 0
-    for name, shape in shapes.items():
-        start, end = end, end + 2 * int(np.prod(shape))
-        header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [start, end]}
-    text = json.dumps(header).encode()
     generator = np.random.default_rng(1)
-    with (folder / "model.safetensors").open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for shape in shapes.values():
-            values = generator.standard_normal(shape, dtype=np.float32)
-            values = 1 + values / 10 if len(shape) == 1 else values / np.float32(np.sqrt(shape[1]))
-            file.write((values.view(np.uint32) >> 16).astype("<u2").data)
+
+    def numbers(_: str, shape: tuple[int, ...]) -> Any:
+        values = generator.standard_normal(shape, dtype=np.float32)
+        values = 1 + values / 10 if len(shape) == 1 else values / np.float32(np.sqrt(shape[1]))
+        return (values.view(np.uint32) >> 16).astype("<u2").data
+
+    random_checkpoint.write(folder, config, "BF16", shapes, numbers)
     looked_up = {"model.word_embeddings.weight"}
     return sum(int(np.prod(s)) for name, s in shapes.items() if ".experts." not in name and name not in looked_up)
 

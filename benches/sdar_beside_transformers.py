@@ -17,13 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+import random_checkpoint
 from forward_beside_torch import Dlmrs
 
 if TYPE_CHECKING:
@@ -47,17 +46,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="for each side (%(default)s)")
     parser.add_argument("--json", type=Path, help="write the numbers to this file too")
     return parser.parse_args()
-
-
-def environment(folder: Path) -> Path:
-    """The environment's Python, with torch and transformers."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-    if subprocess.run([python, "-c", "import torch, transformers"], capture_output=True, check=False).returncode != 0:
-        print(f"installing PyTorch and transformers into {folder} (several GB)", file=sys.stderr)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "torch", "numpy", "transformers"], check=True)
-    return python
 
 
 # What follows runs inside the environment.
@@ -101,10 +89,8 @@ def random_weights(layers: int) -> dict[str, torch.Tensor]:
     return {name: tensor(name, shape) for name, shape in shapes(layers).items()}
 
 
-def write_checkpoint(folder: Path, weights: dict[str, torch.Tensor], layers: int) -> None:
-    import torch
-
-    config = {
+def config(layers: int) -> dict[str, Any]:
+    return {
         "architectures": ["SDARForCausalLM"],
         "model_type": "sdar",
         "hidden_size": HIDDEN,
@@ -123,16 +109,14 @@ def write_checkpoint(folder: Path, weights: dict[str, torch.Tensor], layers: int
         "eos_token_id": VOCAB - 2,
         "torch_dtype": "bfloat16",
     }
-    (folder / "config.json").write_text(json.dumps(config))
-    header, end = {}, 0
-    for name, values in weights.items():
-        start, end = end, end + 2 * values.numel()
-        header[name] = {"dtype": "BF16", "shape": list(values.shape), "data_offsets": [start, end]}
-    text = json.dumps(header).encode()
-    with (folder / "model.safetensors").open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for values in weights.values():
-            file.write(values.view(torch.int16).numpy().data)
+
+
+def write_checkpoint(folder: Path, weights: dict[str, torch.Tensor], layers: int) -> None:
+    import torch
+
+    random_checkpoint.write(
+        folder, config(layers), "BF16", shapes(layers), lambda name, _: weights[name].view(torch.int16).numpy().data
+    )
 
 
 class Transformers:
@@ -308,7 +292,7 @@ def main() -> None:
     if Path(sys.prefix).resolve() == args.env.resolve():
         inside(args)
         return
-    python = environment(args.env)
+    python = random_checkpoint.environment(args.env, "torch", "numpy", "transformers")
     clean = {name: value for name, value in os.environ.items() if name not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
     sys.exit(subprocess.run([python, *sys.argv], env=clean, check=False).returncode)
 
