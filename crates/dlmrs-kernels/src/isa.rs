@@ -1,5 +1,8 @@
 //! Which instructions the kernels may use.
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
+
 use std::sync::OnceLock;
 
 /// A level of vector instructions. Equal bits are promised at one level, not across levels.
@@ -15,13 +18,15 @@ pub enum Isa {
     Avx512Vnni,
     /// AVX-512 with products of bytes and of bf16 (VNNI, BF16).
     Avx512Bf16,
+    /// AMX: products of whole tiles of bytes and of bf16, with AVX-512 as above for the rest. The system has to allow it.
+    Amx,
 }
 
 impl Isa {
-    const ALL: [Isa; 5] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Vnni, Isa::Avx512Bf16];
+    const ALL: [Isa; 6] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Vnni, Isa::Avx512Bf16, Isa::Amx];
 
     /// The best level the CPU says it has, lowered by the environment variable `DLMRS_ISA` (`scalar`, `avx2`, `avx512`,
-    /// `avx512vnni`, `avx512bf16`). A value that is unknown, or above what the CPU has, is ignored. Read once in a process.
+    /// `avx512vnni`, `avx512bf16`, `amx`). A value that is unknown, or above what the CPU has, is ignored. Read once in a process.
     pub fn detect() -> Isa {
         static CHOSEN: OnceLock<Isa> = OnceLock::new();
         *CHOSEN.get_or_init(|| Isa::lowered(Isa::best(), std::env::var("DLMRS_ISA").ok().as_deref()))
@@ -41,13 +46,18 @@ impl Isa {
             Isa::Avx512 => "avx512",
             Isa::Avx512Vnni => "avx512vnni",
             Isa::Avx512Bf16 => "avx512bf16",
+            Isa::Amx => "amx",
         }
     }
 
-    /// The best level of this CPU.
-    #[cfg(target_arch = "x86_64")]
+    /// The best level of this CPU, as far as the system lets this process use it. Asked once, so that every kernel may ask.
     pub(crate) fn best() -> Isa {
-        // The macro caches its answer, so that this may be asked before every kernel.
+        static BEST: OnceLock<Isa> = OnceLock::new();
+        *BEST.get_or_init(Isa::of_cpu)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn of_cpu() -> Isa {
         let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
         let avx512 = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
@@ -56,6 +66,7 @@ impl Isa {
         let vnni = is_x86_feature_detected!("avx512vnni");
         let bf16 = is_x86_feature_detected!("avx512bf16");
         match (avx2, avx512, vnni, bf16) {
+            (true, true, true, true) if amx::usable() => Isa::Amx,
             (true, true, true, true) => Isa::Avx512Bf16,
             (true, true, true, false) => Isa::Avx512Vnni,
             (true, true, false, _) => Isa::Avx512,
@@ -64,9 +75,8 @@ impl Isa {
         }
     }
 
-    /// The best level of this CPU.
     #[cfg(not(target_arch = "x86_64"))]
-    pub(crate) fn best() -> Isa {
+    fn of_cpu() -> Isa {
         Isa::Scalar
     }
 

@@ -9,10 +9,13 @@ mod pack;
 mod place;
 mod quantise;
 mod rows;
+mod scratch;
 mod share;
+mod tiles;
+mod walk;
 
-use crate::Team;
 use crate::simd::{LANES, Words};
+use crate::{Isa, Team};
 use format::{Bf16, Bf16Pairs, F32};
 use groups::Groups;
 
@@ -160,6 +163,9 @@ impl PackedLinear {
         assert_eq!(x.len(), rows * self.k, "x");
         assert_eq!(out.len(), rows * columns.len(), "out");
         if out.is_empty() {
+            return;
+        }
+        if team.isa() == Isa::Amx && tiles::product(self, team, x, rows, columns.clone(), bias, out) {
             return;
         }
         match self.kind {

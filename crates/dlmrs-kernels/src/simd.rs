@@ -11,9 +11,11 @@ mod avx512;
 mod exp;
 mod integer;
 mod scalar;
+mod tiles;
 
 pub(crate) use exp::{LOWEST, exp};
 pub(crate) use integer::{IntKernel, IntSimd, launch_int};
+pub(crate) use tiles::{Fetch, Shape, TILE_ROWS, TileKernel, Tiles, TilesSet, launch_tiles};
 
 use crate::Isa;
 
@@ -45,7 +47,23 @@ pub(crate) struct Words(pub(crate) [u32; LANES]);
 
 impl Words {
     pub(crate) const ZERO: Words = Words([0; LANES]);
+
+    /// The words of several lines.
+    #[inline(always)]
+    pub(crate) fn flat(lines: &[Words]) -> &[u32] {
+        // SAFETY: a line is 16 words and nothing else, as its size says.
+        unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LANES) }
+    }
+
+    /// The words of several lines, to be written.
+    #[inline(always)]
+    pub(crate) fn flat_mut(lines: &mut [Words]) -> &mut [u32] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES) }
+    }
 }
+
+const _: () = assert!(size_of::<Words>() == LANES * size_of::<u32>());
 
 /// The f32 that a bf16 in the low half of a word is.
 #[inline(always)]
@@ -89,10 +107,21 @@ pub(crate) trait Simd: Copy {
     fn load_low(self, from: &[u32; LANES]) -> Self::V;
     /// The f32 that the bf16 in the high halves are.
     fn load_high(self, from: &[u32; LANES]) -> Self::V;
+    /// Whole numbers with a sign, by their bits. Exact below 2^24 in size.
+    fn load_whole(self, from: &[u32; LANES]) -> Self::V;
     /// `sum + a.low * b.low + a.high * b.high` over pairs of bf16, held in the bits of `a` and `b`.
     fn dot_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V;
     /// Says that this address is read soon. Any address will do.
     fn prefetch(self, at: *const f32);
+
+    /// The lower halves of 64 bytes, and the upper ones, as bytes.
+    #[inline(always)]
+    fn split_bytes(self, from: &Words, low: &mut Words, high: &mut Words) {
+        for lane in 0..LANES {
+            low.0[lane] = from.0[lane] & 0x0f0f_0f0f;
+            high.0[lane] = from.0[lane] >> 4 & 0x0f0f_0f0f;
+        }
+    }
 
     /// The first lanes from a slice of at most 16, the others `fill`.
     #[inline(always)]
@@ -155,7 +184,7 @@ pub(crate) fn launch<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
         Isa::Avx512 | Isa::Avx512Vnni => unsafe { avx512::launch(kernel) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Isa::Avx512Bf16 => unsafe { avx512::launch_bf16(kernel) },
+        Isa::Avx512Bf16 | Isa::Amx => unsafe { avx512::launch_bf16(kernel) },
         #[cfg(not(target_arch = "x86_64"))]
         _ => kernel.run(scalar::Scalar),
     }

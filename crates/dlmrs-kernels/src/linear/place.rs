@@ -15,6 +15,14 @@ pub(super) struct Place<'a> {
     pub(super) columns: usize,
 }
 
+impl Place<'_> {
+    /// The same columns some rows further down.
+    #[inline(always)]
+    pub(super) fn below(self, rows: usize) -> Self {
+        Place { at: self.at + rows * self.stride, ..self }
+    }
+}
+
 /// Writes the sums of a tile, with the bias of its columns added where there is one.
 ///
 /// # Safety

@@ -109,11 +109,15 @@ impl Kernel for RoundTile<'_> {
             for g in 0..self.groups.count() {
                 let numbers = &row[self.groups.inputs(g)];
                 let scale = scale_of(numbers);
-                let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
+                let inverse = inverse_of(scale);
                 let from = self.groups.word(g) * self.height + m;
                 let own = self.groups.lines_of(g) * (self.groups.in_line / IN_WORD);
                 let places = words[from..].iter_mut().step_by(self.height).take(own);
-                sums[g * self.height + m] = round_group(numbers, inverse, places);
+                let (bytes, sum) = round_group(numbers, inverse);
+                for (place, word) in places.zip(bytes) {
+                    *place = word;
+                }
+                sums[g * self.height + m] = sum;
                 scales[g * self.height + m] = scale;
             }
         }
@@ -122,7 +126,7 @@ impl Kernel for RoundTile<'_> {
 
 /// What the byte 1 stands for: NaN if a number is not finite, and 0 if all are too small for a scale.
 #[inline(always)]
-fn scale_of(numbers: &[f32]) -> f32 {
+pub(super) fn scale_of(numbers: &[f32]) -> f32 {
     let (mut largest, mut poison) = ([0f32; LANES], [0f32; LANES]);
     let (whole, rest) = numbers.as_chunks::<LANES>();
     for chunk in whole {
@@ -140,17 +144,23 @@ fn scale_of(numbers: &[f32]) -> f32 {
     scale + poison.into_iter().sum::<f32>()
 }
 
-/// Rounds a group to bytes, four to a word, the last one filled up with zeros (and so are places beyond); the sum of the bytes.
+/// A group as bytes, four to a word and the rest zeros; and the sum of the bytes.
 #[inline(always)]
-fn round_group<'a>(numbers: &[f32], inverse: f32, places: impl Iterator<Item = &'a mut i32>) -> i32 {
-    // Groups have at most 128 inputs; whole loops over plain arrays become vectors.
+pub(super) fn round_group(numbers: &[f32], inverse: f32) -> ([i32; MOST_INPUTS / IN_WORD], i32) {
+    // Whole loops over plain arrays become vectors.
     let mut bytes = [0i8; MOST_INPUTS];
     for (byte, value) in bytes.iter_mut().zip(numbers) {
         *byte = ((value * inverse + WHOLE).to_bits() as i8).max(-127);
     }
-    let words = bytes.as_chunks::<IN_WORD>().0;
-    for (place, word) in places.zip(words) {
-        *place = i32::from_le_bytes(word.map(|byte| byte as u8));
+    let mut words = [0; MOST_INPUTS / IN_WORD];
+    for (word, four) in words.iter_mut().zip(bytes.as_chunks::<IN_WORD>().0) {
+        *word = i32::from_le_bytes(four.map(|byte| byte as u8));
     }
-    bytes.iter().map(|byte| i32::from(*byte)).sum()
+    (words, bytes.iter().map(|byte| i32::from(*byte)).sum())
+}
+
+/// What a group's numbers are multiplied with to become bytes.
+#[inline(always)]
+pub(super) fn inverse_of(scale: f32) -> f32 {
+    if scale == 0.0 { 0.0 } else { 1.0 / scale }
 }

@@ -106,6 +106,12 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn load_whole(self, from: &[u32; LANES]) -> Self::V {
+        // SAFETY: `self` is the proof that the CPU has AVX2 and FMA.
+        unsafe { halves(from).map(|half| _mm256_cvtepi32_ps(half)) }
+    }
+
+    #[inline(always)]
     fn dot_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
         // SAFETY: `self` is the proof that the CPU has AVX2.
         let low = |v: Self::V| unsafe { v.map(|v| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_castps_si256(v)))) };

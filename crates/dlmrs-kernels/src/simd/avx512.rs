@@ -2,7 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use super::{IntKernel, IntSimd, Kernel, LANES, Simd};
+use super::tiles::Amx;
+use super::{IntKernel, IntSimd, Kernel, LANES, Simd, TileKernel, Words};
 
 /// Exists only where the CPU has AVX-512 (and VNNI or BF16, where it says so): the functions below make it, and nothing else can.
 #[derive(Clone, Copy)]
@@ -24,6 +25,16 @@ pub(super) fn launch_bf16<K: Kernel>(kernel: K) -> K::Output {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
 pub(super) fn launch_vnni<K: IntKernel>(kernel: K) -> K::Output {
     kernel.run(Avx512::<true, false>(()))
+}
+
+/// Runs a kernel over tiles with AMX, and with AVX-512 between the tiles.
+///
+/// # Safety
+/// The CPU has AMX, and the system lets this process use it.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+pub(super) unsafe fn launch_tiles<K: TileKernel>(kernel: K) -> K::Output {
+    // SAFETY: passed on to the caller.
+    kernel.run(Avx512::<false, true>(()), unsafe { Amx::new() })
 }
 
 macro_rules! lanewise {
@@ -86,6 +97,23 @@ impl<const VNNI: bool, const BF16: bool> Simd for Avx512<VNNI, BF16> {
         unsafe {
             let words = _mm512_loadu_si512(from.as_ptr().cast());
             _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(0xffff_0000_u32 as i32)))
+        }
+    }
+
+    #[inline(always)]
+    fn load_whole(self, from: &[u32; LANES]) -> Self::V {
+        // SAFETY: as for `load_bits`.
+        unsafe { _mm512_cvtepi32_ps(_mm512_loadu_si512(from.as_ptr().cast())) }
+    }
+
+    // Left to the compiler, a loop over lines becomes one of gathers.
+    #[inline(always)]
+    fn split_bytes(self, from: &Words, low: &mut Words, high: &mut Words) {
+        // SAFETY: 64 bytes may be read and written there, and `self` is the proof that the CPU has AVX-512.
+        unsafe {
+            let (bytes, mask) = (_mm512_loadu_si512((&raw const from.0).cast()), _mm512_set1_epi8(15));
+            _mm512_storeu_si512((&raw mut low.0).cast(), _mm512_and_si512(bytes, mask));
+            _mm512_storeu_si512((&raw mut high.0).cast(), _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), mask));
         }
     }
 

@@ -53,7 +53,7 @@ pub(crate) fn launch_int<K: IntKernel>(isa: Isa, kernel: K) -> K::Output {
         Isa::Avx2 | Isa::Avx512 => unsafe { avx2::launch_int(kernel) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
-        Isa::Avx512Vnni | Isa::Avx512Bf16 => unsafe { avx512::launch_vnni(kernel) },
+        Isa::Avx512Vnni | Isa::Avx512Bf16 | Isa::Amx => unsafe { avx512::launch_vnni(kernel) },
         #[cfg(not(target_arch = "x86_64"))]
         _ => kernel.run(scalar::Scalar),
     }

@@ -79,6 +79,11 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
+    fn load_whole(self, from: &[u32; LANES]) -> Self::V {
+        from.map(|word| word as i32 as f32)
+    }
+
+    #[inline(always)]
     fn dot_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
         let (a, b) = (a.map(f32::to_bits), b.map(f32::to_bits));
         let sum = self.fma(a.map(low_half), b.map(low_half), sum);
