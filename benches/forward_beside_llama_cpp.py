@@ -102,13 +102,13 @@ def write(path: Path) -> None:
     writer.add_vocab_size(VOCAB)
     writer.add_causal_attention(False)
     writer.add_bool("diffusion.shift_logits", False)
-    # Bytes, and names for the rest of the vocabulary.
+    # Bytes, a pair of them, and names for the rest of the vocabulary.
     visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
     letters = [chr(b) for b in visible] + [chr(256 + i) for i in range(256 - len(visible))]
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("smollm")
-    writer.add_token_list(letters + [f"<{i}>" for i in range(VOCAB - 256)])
-    writer.add_token_types([gguf.TokenType.NORMAL] * 256 + [gguf.TokenType.USER_DEFINED] * (VOCAB - 257) + [gguf.TokenType.CONTROL])
+    writer.add_token_list([*letters, "ab", *(f"<{i}>" for i in range(VOCAB - 257))])
+    writer.add_token_types([gguf.TokenType.NORMAL] * 257 + [gguf.TokenType.USER_DEFINED] * (VOCAB - 258) + [gguf.TokenType.CONTROL])
     writer.add_token_merges(["a b"])
     writer.add_eos_token_id(MASK - 1)
     writer.add_mask_token_id(MASK)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every benchmark of speed one after the other, and what they printed into docs/performance.md.
 
-    python3 benches/performance.py [--env FOLDER] [--only kernels sdar llada mixture start] [--print]
+    python3 benches/performance.py [--env FOLDER] [--only kernels sdar llada llama mixture start] [--print]
 
 See README.md beside this file. The benchmarks that need PyTorch or transformers have an environment of their own; what cannot run here is
 said to be missing, and the rest runs. Needs cargo; about a quarter of an hour on two quiet cores.
@@ -45,6 +45,7 @@ def benchmarks(env: Path) -> dict[str, tuple[str, list[str], list[str]]]:
         "kernels": ("products of few rows", [str(binary), "bench", "--kernels"], ["dlmrs", "bench", "--kernels"]),
         "sdar": ("a model of SDAR-1.7B's shape", *script("sdar_beside_transformers.py", *own)),
         "llada": ("a forward of LLaDA's shape", *script("forward_beside_torch.py", *own)),
+        "llama": ("a forward of LLaDA's shape beside llama.cpp", *script("forward_beside_llama_cpp.py")),
         "mixture": ("a mixture of experts", *script("mixture_layer.py", python=torch if Path(torch).exists() else sys.executable)),
         "start": ("start to first token", *script("start.py", "--torch-python", torch)),
     }

@@ -16,7 +16,7 @@ mod walk;
 
 use crate::simd::{LANES, Words};
 use crate::{Isa, Team};
-use format::{Bf16, Bf16Pairs, F32};
+use format::{Bf16, Bf16Pairs, Bf16Rounded, F32};
 use groups::Groups;
 
 pub use quantise::{QuantisedRows, quantise_rows};
@@ -171,6 +171,7 @@ impl PackedLinear {
         match self.kind {
             WeightType::F32 => float::product::<F32>(self, team, x, rows, columns, bias, out),
             WeightType::Bf16 => float::product::<Bf16>(self, team, x, rows, columns, bias, out),
+            WeightType::Bf16Pairs if team.isa() < Isa::Avx512Bf16 => float::product::<Bf16Rounded>(self, team, x, rows, columns, bias, out),
             WeightType::Bf16Pairs => float::product::<Bf16Pairs>(self, team, x, rows, columns, bias, out),
             WeightType::Int8 => integer::product::<false>(self, team, x, rows, columns, bias, out),
             WeightType::Int4 { .. } => integer::product::<true>(self, team, x, rows, columns, bias, out),

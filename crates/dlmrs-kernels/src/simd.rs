@@ -109,10 +109,20 @@ pub(crate) trait Simd: Copy {
     fn load_high(self, from: &[u32; LANES]) -> Self::V;
     /// Whole numbers with a sign, by their bits. Exact below 2^24 in size.
     fn load_whole(self, from: &[u32; LANES]) -> Self::V;
-    /// `sum + a.low * b.low + a.high * b.high` over pairs of bf16, held in the bits of `a` and `b`.
-    fn dot_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V;
     /// Says that this address is read soon. Any address will do.
     fn prefetch(self, at: *const f32);
+
+    /// `sum + a.low * b.low + a.high * b.high` over pairs of bf16, held in the bits of `a` and `b`. Levels that have no such instruction
+    /// are not asked for it.
+    #[inline(always)]
+    fn dot_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
+        let halves = |v| {
+            let bits = self.lanes(v).map(f32::to_bits);
+            (self.load(&bits.map(low_half)), self.load(&bits.map(high_half)))
+        };
+        let ((a_low, a_high), (b_low, b_high)) = (halves(a), halves(b));
+        self.fma(a_high, b_high, self.fma(a_low, b_low, sum))
+    }
 
     /// The lower halves of 64 bytes, and the upper ones, as bytes.
     #[inline(always)]

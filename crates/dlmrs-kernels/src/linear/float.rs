@@ -31,7 +31,7 @@ pub(super) fn product<F: Format>(
     out: &mut [f32],
 ) {
     let words = w.k.div_ceil(F::IN_WORD);
-    let as_it_is = rows == 1 && F::IN_WORD == 1;
+    let as_it_is = rows == 1 && F::AS_IT_IS;
     thread_local!(static SCRATCH: Scratch<f32> = const { Scratch::new() });
     SCRATCH.with(|scratch| {
         scratch.lend(if as_it_is { 0 } else { rows * words }, 0.0, |scratch| {

@@ -8,6 +8,8 @@ pub(super) trait Format {
     const STEP: usize;
     /// Numbers of x in one of its words.
     const IN_WORD: usize;
+    /// Whether a word of x is the number itself.
+    const AS_IT_IS: bool = false;
     /// A word of x, from [`Format::IN_WORD`] numbers or, at the end of a row, fewer.
     fn word(x: &[f32]) -> f32;
     /// The weights that meet word `step` of a line's x.
@@ -22,6 +24,7 @@ pub(super) struct F32;
 impl Format for F32 {
     const STEP: usize = 1;
     const IN_WORD: usize = 1;
+    const AS_IT_IS: bool = true;
 
     #[inline(always)]
     fn word(x: &[f32]) -> f32 {
@@ -45,6 +48,7 @@ pub(super) struct Bf16;
 impl Format for Bf16 {
     const STEP: usize = 2;
     const IN_WORD: usize = 1;
+    const AS_IT_IS: bool = true;
 
     #[inline(always)]
     fn word(x: &[f32]) -> f32 {
@@ -59,6 +63,30 @@ impl Format for Bf16 {
     #[inline(always)]
     fn add_product<S: Simd>(s: S, x: S::V, w: S::V, sum: S::V) -> S::V {
         s.fma(x, w, sum)
+    }
+}
+
+/// bf16 by bf16 where there are no products of pairs: the numbers of x are rounded and widened again, once for all outputs. The bits of
+/// [`Bf16Pairs`] without the instruction, which then widens both factors for every product.
+pub(super) struct Bf16Rounded;
+
+impl Format for Bf16Rounded {
+    const STEP: usize = Bf16::STEP;
+    const IN_WORD: usize = 1;
+
+    #[inline(always)]
+    fn word(x: &[f32]) -> f32 {
+        from_bf16(to_bf16(x[0]))
+    }
+
+    #[inline(always)]
+    fn weights<S: Simd>(s: S, line: &Words, step: usize) -> S::V {
+        Bf16::weights(s, line, step)
+    }
+
+    #[inline(always)]
+    fn add_product<S: Simd>(s: S, x: S::V, w: S::V, sum: S::V) -> S::V {
+        Bf16::add_product(s, x, w, sum)
     }
 }
 

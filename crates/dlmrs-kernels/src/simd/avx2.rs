@@ -112,16 +112,6 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn dot_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
-        // SAFETY: `self` is the proof that the CPU has AVX2.
-        let low = |v: Self::V| unsafe { v.map(|v| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_castps_si256(v)))) };
-        // SAFETY: as above.
-        let high = |v: Self::V| unsafe { v.map(|v| _mm256_and_ps(v, _mm256_castsi256_ps(_mm256_set1_epi32(0xffff_0000_u32 as i32)))) };
-        let sum = self.fma(low(a), low(b), sum);
-        self.fma(high(a), high(b), sum)
-    }
-
-    #[inline(always)]
     fn prefetch(self, at: *const f32) {
         // SAFETY: a prefetch never faults, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
@@ -131,8 +121,8 @@ impl Simd for Avx2 {
 impl IntSimd for Avx2 {
     type I = [__m256i; 2];
     type W = [__m256i; 2];
-    const INT_ROWS: usize = 2;
-    const INT_TILE: usize = 2;
+    const INT_ROWS: usize = 4;
+    const INT_TILE: usize = 4;
 
     #[inline(always)]
     fn start8(self, _sum: i32) -> Self::I {

@@ -119,16 +119,9 @@ impl<const VNNI: bool, const BF16: bool> Simd for Avx512<VNNI, BF16> {
 
     #[inline(always)]
     fn dot_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
-        // SAFETY: `self` is the proof that the CPU has AVX-512, and BF16 where it says so; a vector is 512 bits, whatever it holds.
-        unsafe {
-            if BF16 {
-                return _mm512_dpbf16_ps(sum, std::mem::transmute::<__m512, __m512bh>(a), std::mem::transmute::<__m512, __m512bh>(b));
-            }
-            let low = |v| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_castps_si512(v)));
-            let high = |v| _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(0xffff_0000_u32 as i32)));
-            let sum = _mm512_fmadd_ps(low(a), low(b), sum);
-            _mm512_fmadd_ps(high(a), high(b), sum)
-        }
+        assert!(BF16, "products of bf16 at a level without them");
+        // SAFETY: `self` is the proof that the CPU has AVX-512 with BF16; a vector is 512 bits, whatever it holds.
+        unsafe { _mm512_dpbf16_ps(sum, std::mem::transmute::<__m512, __m512bh>(a), std::mem::transmute::<__m512, __m512bh>(b)) }
     }
 
     #[inline(always)]

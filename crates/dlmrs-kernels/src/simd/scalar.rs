@@ -84,13 +84,6 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn dot_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
-        let (a, b) = (a.map(f32::to_bits), b.map(f32::to_bits));
-        let sum = self.fma(a.map(low_half), b.map(low_half), sum);
-        self.fma(a.map(high_half), b.map(high_half), sum)
-    }
-
-    #[inline(always)]
     fn prefetch(self, _at: *const f32) {}
 }
 
