@@ -45,7 +45,9 @@ NAMES = {
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cache = Path(tempfile.gettempdir()) / "dlmrs-bench-llama"
-    parser.add_argument("--env", type=Path, default=cache, help="environment of the benchmark, made if it is not there (%(default)s)")
+    parser.add_argument(
+        "--env", type=Path, default=cache, help="environment of the benchmark, made if it is not there (%(default)s)"
+    )
     parser.add_argument("--bin", type=Path, help=f"folder with {' and '.join(PROGRAMS)}, where they are built already")
     parser.add_argument("--rows", type=int, nargs="+", default=[128, 512], help="rows of a forward (%(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="turns that each side takes (%(default)s)")
@@ -67,7 +69,9 @@ def build(env: Path) -> Path:
     path = f"{env / 'bin'}{os.pathsep}{os.environ['PATH']}"
 
     def run(*command: str) -> None:
-        done = subprocess.run(command, cwd=env, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=env, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             sys.exit(f"not built: {' '.join(command)}: {done.stderr[-2000:]}")
 
@@ -77,7 +81,13 @@ def build(env: Path) -> Path:
     with tarfile.open(archive) as tar:
         tar.extractall(env, filter="data")
     (source,) = env.glob("llama_cpp_python-*/vendor/llama.cpp")
-    options = ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_SERVER=OFF"]
+    options = [
+        "-DCMAKE_BUILD_TYPE=Release",
+        "-DBUILD_SHARED_LIBS=OFF",
+        "-DLLAMA_CURL=OFF",
+        "-DLLAMA_BUILD_TESTS=OFF",
+        "-DLLAMA_BUILD_SERVER=OFF",
+    ]
     options += [f"-DGGML_AMX_{part}=OFF" for part in ("TILE", "INT8", "BF16")]
     run("cmake", "-S", str(source), "-B", "llama.cpp", "-G", "Ninja", *options)
     run("ninja", "-C", "llama.cpp", *PROGRAMS)
@@ -108,7 +118,9 @@ def write(path: Path) -> None:
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("smollm")
     writer.add_token_list([*letters, "ab", *(f"<{i}>" for i in range(VOCAB - 257))])
-    writer.add_token_types([gguf.TokenType.NORMAL] * 257 + [gguf.TokenType.USER_DEFINED] * (VOCAB - 258) + [gguf.TokenType.CONTROL])
+    writer.add_token_types(
+        [gguf.TokenType.NORMAL] * 257 + [gguf.TokenType.USER_DEFINED] * (VOCAB - 258) + [gguf.TokenType.CONTROL]
+    )
     writer.add_token_merges(["a b"])
     writer.add_eos_token_id(MASK - 1)
     writer.add_mask_token_id(MASK)
@@ -118,7 +130,9 @@ def write(path: Path) -> None:
         if parts[0] == "blocks":
             short = f"blk.{parts[1]}.{NAMES[parts[2]]}"
             if parts[2] in ("q_proj", "k_proj"):  # the rows that are rotated together stand side by side
-                values = np.ascontiguousarray(values.reshape(HEADS, 2, -1, HIDDEN).swapaxes(1, 2).reshape(HIDDEN, HIDDEN))
+                values = np.ascontiguousarray(
+                    values.reshape(HEADS, 2, -1, HIDDEN).swapaxes(1, 2).reshape(HIDDEN, HIDDEN)
+                )
         else:
             short = {"wte": "token_embd", "ln_f": "output_norm", "ff_out": "output"}[parts[0]]
         writer.add_tensor(f"{short}.weight", values)
@@ -132,7 +146,21 @@ class LlamaCpp:
     """Its diffusion program on a file: all rows in each pass, the logits of all of them, nothing kept."""
 
     def __init__(self, program: Path, file: Path, threads: int) -> None:
-        self.command = [str(program), "-m", str(file), "-p", "a", "-t", str(threads), "-tb", str(threads), "--temp", "0", "--top-k", "1"]
+        self.command = [
+            str(program),
+            "-m",
+            str(file),
+            "-p",
+            "a",
+            "-t",
+            str(threads),
+            "-tb",
+            str(threads),
+            "--temp",
+            "0",
+            "--top-k",
+            "1",
+        ]
         self.command += ["--diffusion-eps", "0.001", "--diffusion-steps", str(STEPS), "--diffusion-algorithm", "4"]
 
     def time(self, rows: int) -> float:
@@ -151,7 +179,9 @@ def measure(sides: dict[str, Dlmrs | LlamaCpp], rows: int, rounds: int) -> dict[
     for turn in range(rounds + 1):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             side = sides[name]
-            elapsed = statistics.mean(side.time(rows) for _ in range(STEPS)) if isinstance(side, Dlmrs) else side.time(rows)
+            elapsed = (
+                statistics.mean(side.time(rows) for _ in range(STEPS)) if isinstance(side, Dlmrs) else side.time(rows)
+            )
             if turn > 0:  # the first is the warm-up
                 times[name].append(elapsed)
     return times
@@ -163,7 +193,9 @@ def lines(rows: int, times: dict[str, list[float]]) -> list[str]:
         own, other = times[f"dlmrs {ours}"], times[f"llama.cpp {theirs}"]
         ratio = statistics.median(other) / statistics.median(own)
         fastest = f"{ratio:.2f} ({min(other) / min(own):.2f})"
-        found.append(f"{rows:>5} {ours:>6} {statistics.median(own):>9.1f}   {theirs:>6} {statistics.median(other):>9.1f} {fastest:>16}")
+        found.append(
+            f"{rows:>5} {ours:>6} {statistics.median(own):>9.1f}   {theirs:>6} {statistics.median(other):>9.1f} {fastest:>16}"
+        )
     return found
 
 
@@ -176,13 +208,21 @@ def inside(args: argparse.Namespace) -> None:
         for kind in ("Q8_0", "Q4_0"):
             files[kind] = full.with_name(f"{kind}.gguf")
             # `--pure`: the head too, which is left finer otherwise.
-            subprocess.run([programs / "llama-quantize", "--pure", full, files[kind], kind], capture_output=True, check=True)
+            subprocess.run(
+                [programs / "llama-quantize", "--pure", full, files[kind], kind], capture_output=True, check=True
+            )
         # Both read the very same file in f32.
         ours = {name: Dlmrs(full, args.threads, name) for name in BESIDE}
         sides: dict[str, Dlmrs | LlamaCpp] = {f"dlmrs {name}": side for name, side in ours.items()}
-        sides |= {f"llama.cpp {kind}": LlamaCpp(programs / "llama-diffusion-cli", file, args.threads) for kind, file in files.items()}
+        sides |= {
+            f"llama.cpp {kind}": LlamaCpp(programs / "llama-diffusion-cli", file, args.threads)
+            for kind, file in files.items()
+        }
         isa = ours["f32"].isa
-        print(f"{version(args)}, dlmrs at {isa}, {args.threads} threads, medians of {args.rounds} rounds of {STEPS} passes", flush=True)
+        print(
+            f"{version(args)}, dlmrs at {isa}, {args.threads} threads, medians of {args.rounds} rounds of {STEPS} passes",
+            flush=True,
+        )
         print(f"{'rows':>5} {'dlmrs':>6} {'ms':>9}   {'llama.cpp':>6} {'ms':>6} {'llama.cpp / dlmrs':>16}", flush=True)
         results: list[dict[str, Any]] = []
         for rows in args.rows:

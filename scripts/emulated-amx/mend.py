@@ -49,7 +49,9 @@ edit(
 )
 edit(
     "cpuid.cc",
-    after("      leaf->eax |= (1<<3);\n", "    if (is_cpu_extension_supported(BX_ISA_AMX))\n      leaf->eax |= (1<<4);\n"),
+    after(
+        "      leaf->eax |= (1<<3);\n", "    if (is_cpu_extension_supported(BX_ISA_AMX))\n      leaf->eax |= (1<<4);\n"
+    ),
     after(
         "      leaf->ecx = (cpu->ia32_xss_suppmask & (1 << subfunction)) != 0;\n",
         "      if (subfunction == 18) leaf->ecx |= (1<<2);\n",
