@@ -1,7 +1,8 @@
 """Mends what Bochs 3.0 lacks to run AMX under Linux. Run in its folder of sources.
 
-Two things: Linux gives tiles only to a CPU that can refuse them to a process (XFD: two registers, and an exception at the first use), and
-`tdpbssd` took bytes with a sign for bytes without one, against Intel's manual.
+Three things: Linux gives tiles only to a CPU that can refuse them to a process (XFD: two registers, and an exception at the first use); `tdpbssd`
+took bytes with a sign for bytes without one, against Intel's manual; and `vdpbf16ps` scaled the short displacement of a vector in memory as that of
+a word.
 """
 
 import pathlib
@@ -68,6 +69,9 @@ edit(
         f"  if (({XFD}[0] >> 18) & 1) {{\n    {XFD}[1] |= 1 << 18;\n    exception(BX_NM_EXCEPTION, 0);\n  }}\n",
     ),
 )
+
+opcode = "&BX_CPU_C::VDPBF16PS_MASK_VpsHdqWdqR, BX_ISA_AVX512_BF16, OP_Vps, OP_Hdq, "
+edit("decoder/ia_opcodes_evex.def", (f"{opcode}OP_mVdq32,", f"{opcode}OP_mVdq,"))
 
 # The letters say which factor's bytes have a sign: SS both, SU the first one, US the second one.
 tiles = pathlib.Path("cpu/avx/amx.cc")
