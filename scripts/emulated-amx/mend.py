@@ -1,8 +1,9 @@
 """Mends what Bochs 3.0 lacks to run AMX under Linux. Run in its folder of sources.
 
-Three things: Linux gives tiles only to a CPU that can refuse them to a process (XFD: two registers, and an exception at the first use); `tdpbssd`
-took bytes with a sign for bytes without one, against Intel's manual; and `vdpbf16ps` scaled the short displacement of a vector in memory as that of
-a word.
+Linux gives tiles only to a CPU that can refuse them to a process (XFD: two registers, and an exception at the first use). The rest goes against Intel's
+manual: tiles did not survive a switch between threads (half of their rows were saved, rows and bytes of their sizes were exchanged, and
+they counted as in use when they were not); `tdpbssd` took bytes with a sign for bytes without one; and `vdpbf16ps` scaled the short displacement of a
+vector in memory as that of a word.
 """
 
 import pathlib
@@ -69,6 +70,21 @@ edit(
         f"  if (({XFD}[0] >> 18) & 1) {{\n    {XFD}[1] |= 1 << 18;\n    exception(BX_NM_EXCEPTION, 0);\n  }}\n",
     ),
 )
+
+edit(
+    "xsave.cc",
+    (
+        "tilecfg.vmm16u(8+n)    = BX_CPU_THIS_PTR amx->tilecfg[n].rows;",
+        "tilecfg.vmm16u(8+n) = BX_CPU_THIS_PTR amx->tilecfg[n].bytes_per_row;",
+    ),
+    (
+        "tilecfg.vmmubyte(48+n) = BX_CPU_THIS_PTR amx->tilecfg[n].bytes_per_row;",
+        "tilecfg.vmmubyte(48+n) = BX_CPU_THIS_PTR amx->tilecfg[n].rows;",
+    ),
+    ("(BX_CPU_THIS_PTR amx->tile_use_tracker == 0)", "(BX_CPU_THIS_PTR amx->tile_use_tracker != 0)"),
+)
+switch = pathlib.Path("cpu/xsave.cc")
+switch.write_text(switch.read_text().replace("row < BX_TILE_REGISTERS;", "row < BX_TILE_MAX_ROWS;"))
 
 opcode = "&BX_CPU_C::VDPBF16PS_MASK_VpsHdqWdqR, BX_ISA_AVX512_BF16, OP_Vps, OP_Hdq, "
 edit("decoder/ia_opcodes_evex.def", (f"{opcode}OP_mVdq32,", f"{opcode}OP_mVdq,"))

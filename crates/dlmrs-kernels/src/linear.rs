@@ -18,6 +18,7 @@ use crate::simd::{LANES, Words};
 use crate::{Isa, Team};
 use format::{Bf16, Bf16Pairs, Bf16Rounded, F32};
 use groups::Groups;
+use place::Outputs;
 
 pub use quantise::{QuantisedRows, quantise_rows};
 
@@ -165,16 +166,18 @@ impl PackedLinear {
         if out.is_empty() {
             return;
         }
-        if team.isa() == Isa::Amx && tiles::product(self, team, x, rows, columns.clone(), bias, out) {
-            return;
-        }
+        let to = Outputs::new(columns, bias, out);
+        let tiles = team.isa() == Isa::Amx;
         match self.kind {
-            WeightType::F32 => float::product::<F32>(self, team, x, rows, columns, bias, out),
-            WeightType::Bf16 => float::product::<Bf16>(self, team, x, rows, columns, bias, out),
-            WeightType::Bf16Pairs if team.isa() < Isa::Avx512Bf16 => float::product::<Bf16Rounded>(self, team, x, rows, columns, bias, out),
-            WeightType::Bf16Pairs => float::product::<Bf16Pairs>(self, team, x, rows, columns, bias, out),
-            WeightType::Int8 => integer::product::<false>(self, team, x, rows, columns, bias, out),
-            WeightType::Int4 { .. } => integer::product::<true>(self, team, x, rows, columns, bias, out),
+            WeightType::F32 => float::product::<F32>(self, team, x, rows, to),
+            WeightType::Bf16 => float::product::<Bf16>(self, team, x, rows, to),
+            WeightType::Bf16Pairs if tiles => tiles::pairs::product(self, team, x, rows, to),
+            WeightType::Bf16Pairs if team.isa() >= Isa::Avx512Bf16 => float::product::<Bf16Pairs>(self, team, x, rows, to),
+            WeightType::Bf16Pairs => float::product::<Bf16Rounded>(self, team, x, rows, to),
+            WeightType::Int8 if tiles && rows > tiles::FEW_ROWS => tiles::bytes::product::<false>(self, team, x, rows, to),
+            WeightType::Int8 => integer::product::<false>(self, team, x, rows, to),
+            WeightType::Int4 { .. } if tiles && rows > tiles::FEW_ROWS => tiles::bytes::product::<true>(self, team, x, rows, to),
+            WeightType::Int4 { .. } => integer::product::<true>(self, team, x, rows, to),
         }
     }
 

@@ -112,16 +112,10 @@ pub(crate) trait Simd: Copy {
     /// Says that this address is read soon. Any address will do.
     fn prefetch(self, at: *const f32);
 
-    /// `sum + a.low * b.low + a.high * b.high` over pairs of bf16, held in the bits of `a` and `b`. Levels that have no such instruction
-    /// are not asked for it.
+    /// `sum + a.low * b.low + a.high * b.high` over pairs of bf16, held in the bits of `a` and `b`. Slow where there is no such instruction.
     #[inline(always)]
     fn dot_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
-        let halves = |v| {
-            let bits = self.lanes(v).map(f32::to_bits);
-            (self.load(&bits.map(low_half)), self.load(&bits.map(high_half)))
-        };
-        let ((a_low, a_high), (b_low, b_high)) = (halves(a), halves(b));
-        self.fma(a_high, b_high, self.fma(a_low, b_low, sum))
+        dot_pairs(self, a, b, sum)
     }
 
     /// The lower halves of 64 bytes, and the upper ones, as bytes.
@@ -172,6 +166,14 @@ pub(crate) trait Simd: Copy {
     fn largest(self, v: Self::V) -> f32 {
         self.lanes(v).into_iter().fold(f32::NEG_INFINITY, f32::max)
     }
+}
+
+/// [`Simd::dot_pairs`] by other operations.
+#[inline(always)]
+fn dot_pairs<S: Simd>(s: S, a: S::V, b: S::V, sum: S::V) -> S::V {
+    let bits = |v| s.lanes(v).map(f32::to_bits);
+    let (a, b) = (bits(a), bits(b));
+    s.fma(s.load_high(&a), s.load_high(&b), s.fma(s.load_low(&a), s.load_low(&b), sum))
 }
 
 /// A kernel with its arguments.

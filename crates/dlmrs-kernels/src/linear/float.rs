@@ -8,28 +8,20 @@ use std::ops::Range;
 use super::PackedLinear;
 use super::ahead::Ahead;
 use super::format::Format;
-use super::place::Place;
+use super::place::Outputs;
 use super::scratch::Scratch;
 use super::share::{SMALL, share};
 use super::walk::{At, Walk};
 use crate::Team;
 use crate::disjoint::Disjoint;
-use crate::simd::{Kernel, LANES, Simd, Words, launch};
+use crate::simd::{Kernel, Simd, Words, launch};
 use tile::{Ends, tile_of_height};
 
 /// Rows of a block, in tiles: a block's run of x (576 KiB at 8 rows a tile) stays in the second-level cache too.
 const BLOCK_TILES: usize = 24;
 
 /// Columns of `x * weight^T + bias`; see [`PackedLinear::matmul`].
-pub(super) fn product<F: Format>(
-    w: &PackedLinear,
-    team: &Team,
-    x: &[f32],
-    rows: usize,
-    columns: Range<usize>,
-    bias: Option<&[f32]>,
-    out: &mut [f32],
-) {
+pub(super) fn product<F: Format>(w: &PackedLinear, team: &Team, x: &[f32], rows: usize, to: Outputs<'_>) {
     let words = w.k.div_ceil(F::IN_WORD);
     let as_it_is = rows == 1 && F::AS_IT_IS;
     thread_local!(static SCRATCH: Scratch<f32> = const { Scratch::new() });
@@ -42,9 +34,8 @@ pub(super) fn product<F: Format>(
                 pack_rows::<F>(team, x, w.k, tile_rows, scratch);
                 scratch
             };
-            let panels = columns.start / LANES..columns.end.div_ceil(LANES);
-            let job = Job { w, x: packed, words, columns, bias, out: Disjoint::new(out) };
-            share(team, rows, BLOCK_TILES * tile_rows, panels, w.k, |rows, panels| {
+            let job = Job { w, x: packed, words, to };
+            share(team, rows, BLOCK_TILES * tile_rows, job.to.panels(), w.k, |rows, panels| {
                 launch(team.isa(), Block::<F> { job: &job, rows, panels, format: PhantomData });
             });
         });
@@ -57,9 +48,7 @@ struct Job<'a> {
     x: &'a [f32],
     /// Words of a row of x.
     words: usize,
-    columns: Range<usize>,
-    bias: Option<&'a [f32]>,
-    out: Disjoint<'a>,
+    to: Outputs<'a>,
 }
 
 /// A block of rows by a chunk of panels.
@@ -116,13 +105,11 @@ impl<F: Format> Block<'_, F> {
         let run = walk.run(at).len();
         let (panels, next) = (self.lines::<P>(walk, at), self.lines::<P>(walk, next));
         let tiles = self.rows.len().div_ceil(S::ROWS);
-        let column = panel * LANES - job.columns.start;
-        let columns = (P * LANES).min(job.columns.len() - column);
-        let bias = job.bias.filter(|_| from + run == job.words).map(|bias| &bias[job.columns.start + column..][..columns]);
+        let bias = job.to.bias(panel, P).filter(|_| from + run == job.words);
         for (tile, row) in self.rows.clone().step_by(S::ROWS).enumerate() {
             let height = S::ROWS.min(self.rows.end - row);
             let x = &job.x[row * job.words + from * height..][..run * height];
-            let place = Place { out: job.out, at: row * job.columns.len() + column, stride: job.columns.len(), columns };
+            let place = job.to.place(row, panel, P);
             let (ends, ahead) = (Ends { first: from == 0, bias }, Ahead::new(panels, next, tile, tiles));
             // SAFETY: the rows of this block and the columns of this chunk lie within `out`, and no other task has them.
             unsafe { tile_of_height::<S, F, P>(s, height, x, panels, ahead, place, ends) };
@@ -165,5 +152,31 @@ fn pack_rows<F: Format>(team: &Team, x: &[f32], k: usize, tile_rows: usize, pack
         (0..tiles).for_each(pack);
     } else {
         team.run(tiles, pack);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::Isa;
+    use crate::linear::WeightType;
+    use crate::linear::format::{Bf16Pairs, Bf16Rounded};
+
+    /// Where there are no products of pairs, rounding x once is only faster.
+    #[test]
+    fn rounded_inputs_have_the_bits_of_pairs() {
+        for (n, k, rows) in [(1, 1, 1), (17, 33, 1), (40, 301, 9), (20, 3100, 3)] {
+            let numbers =
+                |len: usize| (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 8) as f32 / 8_388_608.0 - 1.0).collect::<Vec<_>>();
+            let (x, mut w) = (numbers(rows * k), PackedLinear::zeros(WeightType::Bf16Pairs, n, k));
+            w.fill(&Team::alone(), 0, &numbers(n * k));
+            for isa in Isa::available().into_iter().filter(|isa| *isa < Isa::Avx512Bf16) {
+                let (team, mut pairs, mut rounded) = (Team::with_isa(1, isa).unwrap(), vec![0.0; rows * n], vec![1.0; rows * n]);
+                product::<Bf16Pairs>(&w, &team, &x, rows, Outputs::new(0..n, None, &mut pairs));
+                product::<Bf16Rounded>(&w, &team, &x, rows, Outputs::new(0..n, None, &mut rounded));
+                assert!(pairs.iter().zip(&rounded).all(|(a, b)| a.to_bits() == b.to_bits()), "{n} x {k}, {rows} rows, {isa:?}");
+            }
+        }
     }
 }

@@ -6,31 +6,21 @@ use std::ops::Range;
 use super::PackedLinear;
 use super::ahead::Ahead;
 use super::groups::Groups;
-use super::place::{Place, put};
+use super::place::{Outputs, Place, put};
 use super::rows::{ByteRows, ByteTile};
 use super::share::share;
 use crate::Team;
-use crate::disjoint::Disjoint;
-use crate::simd::{IntKernel, IntSimd, LANES, Words, launch_int};
+use crate::simd::{IntKernel, IntSimd, Words, launch_int};
 
 /// Rows of a block: its bytes stay in the second-level cache while the panels pass by.
 const BLOCK: usize = 128;
 
 /// Columns of `x * weight^T + bias`; see [`PackedLinear::matmul`]. `HALF` says that weights are half bytes.
-pub(super) fn product<const HALF: bool>(
-    w: &PackedLinear,
-    team: &Team,
-    x: &[f32],
-    rows: usize,
-    columns: Range<usize>,
-    bias: Option<&[f32]>,
-    out: &mut [f32],
-) {
+pub(super) fn product<const HALF: bool>(w: &PackedLinear, team: &Team, x: &[f32], rows: usize, to: Outputs<'_>) {
     let (groups, tile_rows) = (Groups::of(w.kind, w.k), launch_int(team.isa(), TileRows));
     ByteRows::with(team, x, rows, groups, tile_rows, |x| {
-        let panels = columns.start / LANES..columns.end.div_ceil(LANES);
-        let job = Job { w, x, groups, columns, bias, out: Disjoint::new(out) };
-        share(team, rows, BLOCK, panels, w.k, |rows, panels| {
+        let job = Job { w, x, groups, to };
+        share(team, rows, BLOCK, job.to.panels(), w.k, |rows, panels| {
             launch_int(team.isa(), Block::<HALF> { job: &job, rows, panels });
         });
     });
@@ -40,9 +30,7 @@ struct Job<'a> {
     w: &'a PackedLinear,
     x: &'a ByteRows,
     groups: Groups,
-    columns: Range<usize>,
-    bias: Option<&'a [f32]>,
-    out: Disjoint<'a>,
+    to: Outputs<'a>,
 }
 
 /// A block of rows by a chunk of panels.
@@ -85,12 +73,10 @@ impl<const HALF: bool> Block<'_, HALF> {
         let job = self.job;
         let (panels, next) = (self.lines::<P>(panel), self.lines::<P>(panel + P));
         let tiles = self.rows.len().div_ceil(S::INT_ROWS);
-        let column = panel * LANES - job.columns.start;
-        let columns = (P * LANES).min(job.columns.len() - column);
-        let bias = job.bias.map(|bias| &bias[job.columns.start + column..][..columns]);
+        let bias = job.to.bias(panel, P);
         for (tile, row) in self.rows.clone().step_by(S::INT_ROWS).enumerate() {
             let height = S::INT_ROWS.min(self.rows.end - row);
-            let place = Place { out: job.out, at: row * job.columns.len() + column, stride: job.columns.len(), columns };
+            let place = job.to.place(row, panel, P);
             let x = job.x.tile(row, height, job.groups);
             let ahead = Ahead::new(panels, next, tile, tiles);
             // SAFETY: the rows of this block and the columns of this chunk lie within `out`, and no other task has them.

@@ -1,7 +1,43 @@
 //! Where the sums of a tile, a few rows by a few panels, are written.
 
+use std::ops::Range;
+
 use crate::disjoint::Disjoint;
 use crate::simd::{LANES, Simd};
+
+/// The outputs that a product computes, and where they are written.
+pub(super) struct Outputs<'a> {
+    /// The first one is a multiple of 16.
+    columns: Range<usize>,
+    /// Of all outputs of the weight.
+    bias: Option<&'a [f32]>,
+    /// `[R, columns]`
+    out: Disjoint<'a>,
+}
+
+impl<'a> Outputs<'a> {
+    pub(super) fn new(columns: Range<usize>, bias: Option<&'a [f32]>, out: &'a mut [f32]) -> Self {
+        Outputs { columns, bias, out: Disjoint::new(out) }
+    }
+
+    /// The panels that have them.
+    pub(super) fn panels(&self) -> Range<usize> {
+        self.columns.start / LANES..self.columns.end.div_ceil(LANES)
+    }
+
+    /// Where the tile of `count` panels from `panel` on belongs whose first row is `row`.
+    #[inline(always)]
+    pub(super) fn place(&self, row: usize, panel: usize, count: usize) -> Place<'a> {
+        let (stride, column) = (self.columns.len(), panel * LANES - self.columns.start);
+        Place { out: self.out, at: row * stride + column, stride, columns: (count * LANES).min(stride - column) }
+    }
+
+    /// The bias of `count` panels from `panel` on.
+    #[inline(always)]
+    pub(super) fn bias(&self, panel: usize, count: usize) -> Option<&'a [f32]> {
+        self.bias.map(|bias| &bias[panel * LANES..((panel + count) * LANES).min(self.columns.end)])
+    }
+}
 
 /// Where the results of a tile belong.
 #[derive(Clone, Copy)]

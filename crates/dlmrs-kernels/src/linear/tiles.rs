@@ -1,38 +1,17 @@
 //! Products over tiles: 32 rows by 32 outputs at a time, with the sums of each 16 by 16 of them in one register.
 
-mod bytes;
-mod pairs;
+pub(super) mod bytes;
+pub(super) mod pairs;
 
 use std::ops::Range;
 
 use super::place::{Place, put, take};
-use super::{PackedLinear, WeightType};
-use crate::Team;
 use crate::simd::{Line, Simd, TILE_ROWS};
 
 /// Up to so many rows, bytes are multiplied with vectors, which have the same sums: a tile would be nearly empty.
-const FEW_ROWS: usize = 4;
+pub(super) const FEW_ROWS: usize = 4;
 /// Rows of two tiles of x.
 const PAIR_ROWS: usize = 2 * TILE_ROWS;
-
-/// Columns of `x * weight^T + bias` over tiles, if the weight's type has products of tiles, and so many rows are worth it.
-pub(super) fn product(
-    w: &PackedLinear,
-    team: &Team,
-    x: &[f32],
-    rows: usize,
-    columns: Range<usize>,
-    bias: Option<&[f32]>,
-    out: &mut [f32],
-) -> bool {
-    match w.kind {
-        WeightType::Bf16Pairs => pairs::product(w, team, x, rows, columns, bias, out),
-        WeightType::Int8 if rows > FEW_ROWS => bytes::product::<false>(w, team, x, rows, columns, bias, out),
-        WeightType::Int4 { .. } if rows > FEW_ROWS => bytes::product::<true>(w, team, x, rows, columns, bias, out),
-        _ => return false,
-    }
-    true
-}
 
 /// The rows of a block in parts of one shape each: all pairs of whole tiles, and then the rest; with the heights of a pair.
 #[inline(always)]

@@ -119,7 +119,9 @@ impl<const VNNI: bool, const BF16: bool> Simd for Avx512<VNNI, BF16> {
 
     #[inline(always)]
     fn dot_pairs(self, a: Self::V, b: Self::V, sum: Self::V) -> Self::V {
-        assert!(BF16, "products of bf16 at a level without them");
+        if !BF16 {
+            return super::dot_pairs(self, a, b, sum);
+        }
         // SAFETY: `self` is the proof that the CPU has AVX-512 with BF16; a vector is 512 bits, whatever it holds.
         unsafe { _mm512_dpbf16_ps(sum, std::mem::transmute::<__m512, __m512bh>(a), std::mem::transmute::<__m512, __m512bh>(b)) }
     }

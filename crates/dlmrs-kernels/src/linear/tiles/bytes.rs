@@ -6,13 +6,12 @@ use std::ops::Range;
 
 use super::{PAIR_ROWS, Sums, parts, put_sums};
 use crate::Team;
-use crate::disjoint::Disjoint;
 use crate::linear::PackedLinear;
 use crate::linear::ahead::Ahead;
 use crate::linear::groups::{Groups, IN_WORD};
-use crate::linear::place::Place;
+use crate::linear::place::Outputs;
 use crate::linear::share::share;
-use crate::simd::{LANES, Line, Shape, Simd, TILE_ROWS, TileKernel, Tiles, TilesSet, Words, launch_tiles};
+use crate::simd::{Line, Shape, Simd, TILE_ROWS, TileKernel, Tiles, TilesSet, Words, launch_tiles};
 use rows::ByteTiles;
 
 /// Rows of a block: its bytes stay in the second-level cache while the panels pass by.
@@ -55,20 +54,11 @@ impl Steps {
 }
 
 /// Columns of `x * weight^T + bias`; see [`PackedLinear::matmul`]. `HALF` says that weights are half bytes.
-pub(super) fn product<const HALF: bool>(
-    w: &PackedLinear,
-    team: &Team,
-    x: &[f32],
-    rows: usize,
-    columns: Range<usize>,
-    bias: Option<&[f32]>,
-    out: &mut [f32],
-) {
+pub(in crate::linear) fn product<const HALF: bool>(w: &PackedLinear, team: &Team, x: &[f32], rows: usize, to: Outputs<'_>) {
     let steps = Steps::of(w);
     ByteTiles::with(team, x, rows, steps, |x| {
-        let panels = columns.start / LANES..columns.end.div_ceil(LANES);
-        let job = Job { w, x, steps, columns, bias, out: Disjoint::new(out) };
-        share(team, rows, BLOCK, panels, w.k, |rows, panels| launch_tiles(team.isa(), Block::<HALF> { job: &job, rows, panels }));
+        let job = Job { w, x, steps, to };
+        share(team, rows, BLOCK, job.to.panels(), w.k, |rows, panels| launch_tiles(team.isa(), Block::<HALF> { job: &job, rows, panels }));
     });
 }
 
@@ -76,9 +66,7 @@ struct Job<'a> {
     w: &'a PackedLinear,
     x: &'a ByteTiles,
     steps: Steps,
-    columns: Range<usize>,
-    bias: Option<&'a [f32]>,
-    out: Disjoint<'a>,
+    to: Outputs<'a>,
 }
 
 /// Sums of bytes of R tiles of rows by P panels.
@@ -151,9 +139,7 @@ impl<const HALF: bool> Block<'_, HALF> {
     ) {
         let job = self.job;
         let (panels, next) = (self.lines::<P>(panel), self.lines::<P>(panel + P));
-        let column = panel * LANES - job.columns.start;
-        let columns = (P * LANES).min(job.columns.len() - column);
-        let bias = job.bias.map(|bias| &bias[job.columns.start + column..][..columns]);
+        let bias = job.to.bias(panel, P);
         let turns = self.rows.len().div_ceil(PAIR_ROWS);
         let mut desk = Desk { own: [[[[Words::ZERO; TILE_ROWS]; P]; R]; 2], bytes: [[Words::ZERO; MOST_LINES]; P] };
         for row in rows.step_by(PAIR_ROWS) {
@@ -172,7 +158,7 @@ impl<const HALF: bool> Block<'_, HALF> {
                 }
                 self.add_scaled(s, (row, heights), both, panels, &desk.own, &mut sums);
             }
-            let place = Place { out: job.out, at: row * job.columns.len() + column, stride: job.columns.len(), columns };
+            let place = job.to.place(row, panel, P);
             // SAFETY: the rows of this block and the columns of this chunk lie within `out`, and no other task has them.
             unsafe { put_sums(s, &sums, heights, place, bias) };
         }

@@ -7,11 +7,11 @@ use crate::Team;
 use crate::disjoint::Disjoint;
 use crate::linear::PackedLinear;
 use crate::linear::format::pair;
-use crate::linear::place::Place;
+use crate::linear::place::Outputs;
 use crate::linear::scratch::Scratch;
 use crate::linear::share::{SMALL, share};
 use crate::linear::walk::{At, Walk};
-use crate::simd::{Fetch, LANES, Line, Shape, Simd, TILE_ROWS, TileKernel, Tiles, TilesSet, Words, launch_tiles};
+use crate::simd::{Fetch, Line, Shape, Simd, TILE_ROWS, TileKernel, Tiles, TilesSet, Words, launch_tiles};
 
 /// Words of a row of x, and lines of a panel, in a step.
 const STEP: usize = 16;
@@ -21,16 +21,15 @@ const BLOCK: usize = 192;
 const AHEAD: usize = 2 * STEP;
 
 /// Columns of `x * weight^T + bias`; see [`PackedLinear::matmul`].
-pub(super) fn product(w: &PackedLinear, team: &Team, x: &[f32], rows: usize, columns: Range<usize>, bias: Option<&[f32]>, out: &mut [f32]) {
+pub(in crate::linear) fn product(w: &PackedLinear, team: &Team, x: &[f32], rows: usize, to: Outputs<'_>) {
     thread_local!(static SCRATCH: Scratch<Words> = const { Scratch::new() });
     let words = w.k.div_ceil(2);
     let tile = words.next_multiple_of(STEP);
     SCRATCH.with(|scratch| {
         scratch.lend(rows.div_ceil(TILE_ROWS) * tile, Words::ZERO, |packed| {
             pack_rows(team, x, w.k, packed);
-            let panels = columns.start / LANES..columns.end.div_ceil(LANES);
-            let job = Job { w, x: packed, tile, words, columns, bias, out: Disjoint::new(out) };
-            share(team, rows, BLOCK, panels, w.k, |rows, panels| launch_tiles(team.isa(), Block { job: &job, rows, panels }));
+            let job = Job { w, x: packed, tile, words, to };
+            share(team, rows, BLOCK, job.to.panels(), w.k, |rows, panels| launch_tiles(team.isa(), Block { job: &job, rows, panels }));
         });
     });
 }
@@ -75,9 +74,7 @@ struct Job<'a> {
     tile: usize,
     /// Words of a row of x.
     words: usize,
-    columns: Range<usize>,
-    bias: Option<&'a [f32]>,
-    out: Disjoint<'a>,
+    to: Outputs<'a>,
 }
 
 /// A block of rows by a chunk of panels.
@@ -164,12 +161,10 @@ impl Block<'_> {
     ) {
         let (job, At { panel, from }) = (self.job, strip.at);
         let len = strip.whole[0].len();
-        let column = panel * LANES - job.columns.start;
-        let columns = (P * LANES).min(job.columns.len() - column);
-        let bias = job.bias.filter(|_| strip.last).map(|bias| &bias[job.columns.start + column..][..columns]);
+        let bias = job.to.bias(panel, P).filter(|_| strip.last);
         for row in rows.step_by(PAIR_ROWS) {
             let x = |r: usize| &job.x[(row / TILE_ROWS + r) * job.tile + from..];
-            let place = Place { out: job.out, at: row * job.columns.len() + column, stride: job.columns.len(), columns };
+            let place = job.to.place(row, panel, P);
             let mut sums = [[[Line::ZERO; TILE_ROWS]; P]; R];
             if from > 0 {
                 // SAFETY: the rows of this block and the columns of this chunk lie within `out`, and no other task has them.

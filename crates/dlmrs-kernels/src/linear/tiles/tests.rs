@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::{Isa, linear_reference};
+use crate::linear::place::Outputs;
+use crate::linear::{PackedLinear, WeightType};
+use crate::{Isa, Team, linear_reference};
 
 fn noise(seed: u32, len: usize) -> Vec<f32> {
     (0..len as u32)
@@ -22,9 +24,9 @@ fn over_tiles(team: &Team, w: &PackedLinear, x: &[f32], rows: usize, bias: Optio
     let mut out = vec![f32::NAN; rows * w.n()];
     if !out.is_empty() {
         match w.kind() {
-            WeightType::Bf16Pairs => pairs::product(w, team, x, rows, 0..w.n(), bias, &mut out),
-            WeightType::Int8 => bytes::product::<false>(w, team, x, rows, 0..w.n(), bias, &mut out),
-            _ => bytes::product::<true>(w, team, x, rows, 0..w.n(), bias, &mut out),
+            WeightType::Bf16Pairs => pairs::product(w, team, x, rows, Outputs::new(0..w.n(), bias, &mut out)),
+            WeightType::Int8 => bytes::product::<false>(w, team, x, rows, Outputs::new(0..w.n(), bias, &mut out)),
+            _ => bytes::product::<true>(w, team, x, rows, Outputs::new(0..w.n(), bias, &mut out)),
         }
     }
     out
@@ -134,9 +136,9 @@ fn columns_are_those_of_the_whole() {
             for columns in [0..90, 16..50, 80..90, 32..33] {
                 let mut part = vec![f32::NAN; rows * columns.len()];
                 match kind {
-                    WeightType::Bf16Pairs => pairs::product(&w, &team, &x, rows, columns.clone(), None, &mut part),
-                    WeightType::Int8 => bytes::product::<false>(&w, &team, &x, rows, columns.clone(), None, &mut part),
-                    _ => bytes::product::<true>(&w, &team, &x, rows, columns.clone(), None, &mut part),
+                    WeightType::Bf16Pairs => pairs::product(&w, &team, &x, rows, Outputs::new(columns.clone(), None, &mut part)),
+                    WeightType::Int8 => bytes::product::<false>(&w, &team, &x, rows, Outputs::new(columns.clone(), None, &mut part)),
+                    _ => bytes::product::<true>(&w, &team, &x, rows, Outputs::new(columns.clone(), None, &mut part)),
                 }
                 let want: Vec<f32> = whole.chunks(n).flat_map(|row| &row[columns.clone()]).copied().collect();
                 assert_eq!(bits(&part), bits(&want), "{kind:?}, {columns:?}");

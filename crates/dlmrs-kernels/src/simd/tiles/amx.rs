@@ -87,9 +87,10 @@ impl Set {
     }
 }
 
-/// One block over all steps: `first` before them, `each` in each of them with the pointers moved on afterwards, `last` after them.
+/// One block over all steps: `first` before them, `each` in each of them with the pointers moved on afterwards, `last` after them. `line`,
+/// `steps`, `x0`, `x1`, `w0`, `w1` and `sums` are there; `step`, the bytes of one, is among the further operands.
 macro_rules! over_steps {
-    ([$($first:literal),*] [$($each:literal),*] [$($last:literal),*] $($operands:tt)*) => {
+    ($x:ident, $w:ident, $sums:ident, $steps:ident, [$($first:literal),*] [$($each:literal),*] [$($last:literal),*] $($operands:tt)*) => {
         asm!(
             $($first,)*
             "2:",
@@ -101,7 +102,17 @@ macro_rules! over_steps {
             "dec {steps}",
             "jnz 2b",
             $($last,)*
+            line = in(reg) LINE,
+            steps = inout(reg) $steps => _,
+            x0 = inout(reg) $x[0].as_ptr() => _,
+            x1 = inout(reg) $x[R - 1].as_ptr() => _,
+            w0 = inout(reg) $w[0].as_ptr() => _,
+            w1 = inout(reg) $w[P - 1].as_ptr() => _,
+            sums = in(reg) $sums.as_mut_ptr(),
             $($operands)*
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack)
         )
     };
 }
@@ -123,7 +134,7 @@ impl TilesSet for Set {
         macro_rules! add {
             ($first:tt [$($each:literal),*] $last:tt) => {
                 over_steps!(
-                    $first
+                    x, w, sums, steps, $first
                     [
                         $($each,)*
                         "mov {left}, {lines}",
@@ -136,21 +147,11 @@ impl TilesSet for Set {
                         "jnz 3b"
                     ]
                     $last
-                    line = in(reg) LINE,
                     step = const 16 * LINE,
-                    steps = inout(reg) steps => _,
                     lines = in(reg) fetch.lines,
                     left = out(reg) _,
-                    x0 = inout(reg) x[0].as_ptr() => _,
-                    x1 = inout(reg) x[R - 1].as_ptr() => _,
-                    w0 = inout(reg) w[0].as_ptr() => _,
-                    w1 = inout(reg) w[P - 1].as_ptr() => _,
                     f0 = inout(reg) fetch.from[0] => _,
                     f1 = inout(reg) fetch.from[P - 1] => _,
-                    sums = in(reg) sums.as_mut_ptr(),
-                    out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                    out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                    options(nostack)
                 )
             };
         }
@@ -220,19 +221,9 @@ impl TilesSet for Set {
         macro_rules! dot {
             ($first:tt $each:tt $last:tt) => {
                 over_steps!(
-                    $first $each $last
-                    line = in(reg) LINE,
+                    x, w, sums, steps, $first $each $last
                     row = in(reg) 4 * self.shape.words,
                     step = in(reg) self.shape.words * LINE,
-                    steps = inout(reg) steps => _,
-                    x0 = inout(reg) x[0].as_ptr() => _,
-                    x1 = inout(reg) x[R - 1].as_ptr() => _,
-                    w0 = inout(reg) w[0].as_ptr() => _,
-                    w1 = inout(reg) w[P - 1].as_ptr() => _,
-                    sums = in(reg) sums.as_mut_ptr(),
-                    out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                    out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                    options(nostack)
                 )
             };
         }
