@@ -50,7 +50,8 @@ impl Isa {
         }
     }
 
-    /// The best level of this CPU, as far as the system lets this process use it. Asked once, so that every kernel may ask.
+    /// The best level of this CPU, as far as the system lets this process use it. Asked once, so that every kernel may ask; where there is AMX
+    /// the system is asked for tiles then, whatever `DLMRS_ISA` says.
     pub(crate) fn best() -> Isa {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(Isa::of_cpu)
