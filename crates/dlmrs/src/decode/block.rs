@@ -78,8 +78,4 @@ impl Decoder for BlockDecoder {
     fn committed(&self) -> usize {
         self.grid.block
     }
-
-    fn finished(&self) -> bool {
-        self.grid.finished()
-    }
 }

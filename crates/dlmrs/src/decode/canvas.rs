@@ -287,10 +287,6 @@ impl Decoder for CanvasDecoder {
         }
     }
 
-    fn finished(&self) -> bool {
-        self.block == self.blocks.len()
-    }
-
     fn watched(&self) -> usize {
         match self.early_stop {
             EarlyStop::Strict => self.canvas.len(),

@@ -133,10 +133,6 @@ impl Decoder for EditingDecoder {
         self.grid.block
     }
 
-    fn finished(&self) -> bool {
-        self.grid.finished()
-    }
-
     /// A stop in the current block may yet be rewritten.
     fn watched(&self) -> usize {
         self.committed()

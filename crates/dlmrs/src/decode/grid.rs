@@ -1,11 +1,9 @@
 //! The canvas of a block-causal model: blocks of B slots on an absolute grid, decided from left to right.
 
 use super::method::{BlockDiffusion, Task};
-use super::{Answer, Counts, Decoder, PassKind, Revealed, Role, Scan, Tally, Wish};
-use crate::error::Result;
+use super::{Counts, PassKind, Role, Scan, Wish};
 use crate::pass::{Keep, Pass, Sees};
 use crate::sample::RowRule;
-use crate::speculate::cost::Pace;
 
 /// Rows that are prefilled at a time.
 const CHUNK: usize = 512;
@@ -21,78 +19,6 @@ pub(crate) struct Grid {
     pub(crate) block: usize,
     /// Which blocks had no mask from the start: their rows are prefill, those of others commits.
     given: Vec<bool>,
-    /// The next passes, for decoders that make them as soon as they are known.
-    pub(crate) pending: Vec<Wish>,
-}
-
-/// A decoder of blocks on a grid that makes its next passes as soon as they are known: what such decoders do not share.
-pub(crate) trait GridDecoder: Send {
-    /// Its canvas and its next passes.
-    fn grid(&self) -> &Grid;
-
-    /// The same, to be changed.
-    fn grid_mut(&mut self) -> &mut Grid;
-
-    /// See [`Decoder::take`].
-    fn answered(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>>;
-
-    /// See [`Decoder::draft_caches`].
-    fn caches_of_draft(&self) -> usize {
-        0
-    }
-
-    /// See [`Decoder::asks_for_rows`].
-    fn needs_rows(&self) -> bool {
-        false
-    }
-
-    /// See [`Decoder::tally`].
-    fn guessed(&self) -> Tally;
-
-    /// See [`Decoder::told`].
-    fn begins_knowing(&mut self, _pace: Pace) {}
-}
-
-impl<D: GridDecoder> Decoder for D {
-    fn draft_caches(&self) -> usize {
-        self.caches_of_draft()
-    }
-
-    fn tally(&self) -> Tally {
-        self.guessed()
-    }
-
-    fn told(&mut self, pace: Pace) {
-        self.begins_knowing(pace);
-    }
-
-    fn asks_for_rows(&self) -> bool {
-        self.needs_rows()
-    }
-
-    fn next_rows(&self) -> usize {
-        self.grid().pending.iter().map(|wish| wish.pass.rows()).sum()
-    }
-
-    fn next(&mut self) -> Result<Vec<Wish>> {
-        Ok(std::mem::take(&mut self.grid_mut().pending))
-    }
-
-    fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
-        self.answered(answers)
-    }
-
-    fn canvas(&self) -> &[u32] {
-        &self.grid().canvas
-    }
-
-    fn committed(&self) -> usize {
-        self.grid().block
-    }
-
-    fn finished(&self) -> bool {
-        self.grid().finished()
-    }
 }
 
 impl Grid {
@@ -106,7 +32,7 @@ impl Grid {
             canvas.resize(wanted.div_ceil(length) * length, task.mask_token_id);
         }
         let given = canvas.chunks(length).map(|block| !block.contains(&task.mask_token_id)).collect();
-        let mut grid = Self { canvas, mask_token_id: task.mask_token_id, length, block: 0, given, pending: Vec::new() };
+        let mut grid = Self { canvas, mask_token_id: task.mask_token_id, length, block: 0, given };
         grid.advance();
         grid
     }

@@ -22,7 +22,7 @@ pub use canvas::CanvasDecoder;
 pub(crate) use canvas::CanvasLookahead;
 pub use counts::{Counts, PassKind, Tally};
 pub use edit::EditingDecoder;
-pub(crate) use grid::{Grid, GridDecoder};
+pub(crate) use grid::Grid;
 pub(crate) use method::temperature;
 pub use method::{Acceptance, Amount, Editing, Fallback, Grade, Lookahead, Offer, S2D2, SimSD, Variant, VerifyLayout, estimator};
 pub use method::{BlockDiffusion, BlockPreset, Canvas, Decoding, DreamAlg, Remasking, Strategy, SubBlockDiffusion, Subject, Task};
@@ -123,7 +123,9 @@ pub trait Decoder: Send {
     fn committed(&self) -> usize;
 
     /// Whether every slot is decided.
-    fn finished(&self) -> bool;
+    fn finished(&self) -> bool {
+        self.committed() == self.canvas().len()
+    }
 
     /// What stands before this place of the canvas may end the request: a stop behind it is not looked at yet.
     fn watched(&self) -> usize {

@@ -202,8 +202,4 @@ impl Decoder for SubBlockDecoder {
     fn committed(&self) -> usize {
         self.sub_block().map_or(self.grid.canvas.len(), |sub_block| sub_block.start)
     }
-
-    fn finished(&self) -> bool {
-        self.grid.finished()
-    }
 }

@@ -35,6 +35,13 @@ pub struct Wish {
     pub rows: Counts,
 }
 
+impl Wish {
+    /// How many rows some wishes feed together.
+    pub(crate) fn rows_of(wishes: &[Wish]) -> usize {
+        wishes.iter().map(|wish| wish.pass.rows()).sum()
+    }
+}
+
 /// A read row of a wish that is to be scanned.
 #[derive(Clone, Debug)]
 pub struct Scan {

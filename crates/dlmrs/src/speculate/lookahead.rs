@@ -10,7 +10,7 @@ use super::guesses::{Chain, Guesses, chain};
 use super::layout::{Copy, Laid, Prefix, states};
 use super::walk::{Walk, walk};
 use crate::decode::rules::Rules;
-use crate::decode::{Amount, Answer, Counts, Grid, GridDecoder, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
+use crate::decode::{Amount, Answer, Counts, Decoder, Grid, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
 use crate::error::Result;
 use crate::pass::Pass;
 use crate::sample::RowStat;
@@ -55,6 +55,8 @@ pub(crate) struct LookaheadDecoder {
     tally: Tally,
     gauge: Gauge,
     /// What the pass under way does.
+    /// The next passes, made as soon as they are known.
+    pending: Vec<Wish>,
     under_way: UnderWay,
 }
 
@@ -89,6 +91,7 @@ impl LookaheadDecoder {
             foreseen: None,
             tally: Tally::default(),
             gauge: Gauge::default(),
+            pending: Vec::new(),
             under_way: UnderWay::Draft,
         };
         decoder.begin_draft();
@@ -125,12 +128,12 @@ impl LookaheadDecoder {
             return;
         }
         if let Some(chunk) = self.grid.prefill(self.cached, self.grid.block) {
-            self.grid.pending = vec![self.grid.prefill_wish(self.cached, chunk, self.grid.length)];
+            self.pending = vec![self.grid.prefill_wish(self.cached, chunk, self.grid.length)];
             self.under_way = UnderWay::Prefill(self.cached + chunk);
             return;
         }
         if let Some(wish) = self.sources.drafter.as_mut().and_then(|drafter| drafter.next(&self.grid)) {
-            self.grid.pending = vec![wish];
+            self.pending = vec![wish];
             self.under_way = UnderWay::Draft;
             return;
         }
@@ -141,7 +144,7 @@ impl LookaheadDecoder {
         self.verify(Verify { copies, stats, read: Vec::new(), rest });
         if self.sources.overlap {
             let ahead = self.sources.drafter.as_mut().and_then(|drafter| drafter.run_ahead(&self.grid));
-            self.grid.pending.extend(ahead);
+            self.pending.extend(ahead);
         }
     }
 
@@ -258,7 +261,7 @@ impl LookaheadDecoder {
             rows += Counts::of(serves, length);
         }
         verify.read = read.into_iter().map(|(c, position)| (fed[c], position)).collect();
-        self.grid.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind, rows }];
+        self.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind, rows }];
         self.under_way = UnderWay::Verify(verify);
     }
 
@@ -356,25 +359,17 @@ impl LookaheadDecoder {
     }
 }
 
-impl GridDecoder for LookaheadDecoder {
-    fn grid(&self) -> &Grid {
-        &self.grid
-    }
-
-    fn grid_mut(&mut self) -> &mut Grid {
-        &mut self.grid
-    }
-
-    fn caches_of_draft(&self) -> usize {
+impl Decoder for LookaheadDecoder {
+    fn draft_caches(&self) -> usize {
         usize::from(self.sources.drafter.is_some())
     }
 
-    fn guessed(&self) -> Tally {
+    fn tally(&self) -> Tally {
         self.tally
     }
 
     /// What is known by now may be a reason not to draft at all.
-    fn begins_knowing(&mut self, pace: Pace) {
+    fn told(&mut self, pace: Pace) {
         self.gauge.pace = pace;
         if self.sources.auto_gamma {
             self.begin_draft();
@@ -382,7 +377,15 @@ impl GridDecoder for LookaheadDecoder {
         }
     }
 
-    fn answered(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
+    fn next_rows(&self) -> usize {
+        Wish::rows_of(&self.pending)
+    }
+
+    fn next(&mut self) -> Result<Vec<Wish>> {
+        Ok(std::mem::take(&mut self.pending))
+    }
+
+    fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
         let Some(answer) = answers.first() else { return Ok(Vec::new()) };
         if let Some(took) = answer.took {
             let model = if matches!(self.under_way, UnderWay::Draft) { Role::Draft } else { Role::Target };
@@ -419,5 +422,13 @@ impl GridDecoder for LookaheadDecoder {
         }
         self.prepare();
         Ok(Vec::new())
+    }
+
+    fn canvas(&self) -> &[u32] {
+        &self.grid.canvas
+    }
+
+    fn committed(&self) -> usize {
+        self.grid.block
     }
 }

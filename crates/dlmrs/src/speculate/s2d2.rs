@@ -5,7 +5,7 @@ use super::accept::{draw, greedy, rejection, up_to_rejection};
 use super::layout::Prefix;
 use super::route::Policy;
 use crate::decode::rules::Rules;
-use crate::decode::{Answer, Counts, Grid, GridDecoder, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
+use crate::decode::{Answer, Counts, Decoder, Grid, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
 use crate::error::Result;
 use crate::model::no_token;
 use crate::pass::{Bits, Keep, Pass, Sees};
@@ -47,6 +47,8 @@ pub(crate) struct S2d2Decoder {
     cached: usize,
     verifying: bool,
     tally: Tally,
+    /// The next passes, made as soon as they are known.
+    pending: Vec<Wish>,
     under_way: UnderWay,
 }
 
@@ -74,7 +76,8 @@ impl S2d2Decoder {
         let mut tally = Tally::default();
         tally.unfolded_passes += usize::from(grid.block > 0);
         let under_way = UnderWay::Draft(Vec::new());
-        let mut decoder = Self { grid, rules, rule, how, step: 0, steps: 0, cached: 0, verifying: false, tally, under_way };
+        let mut decoder =
+            Self { grid, rules, rule, how, step: 0, steps: 0, cached: 0, verifying: false, tally, pending: Vec::new(), under_way };
         decoder.prepare();
         decoder
     }
@@ -86,7 +89,7 @@ impl S2d2Decoder {
         }
         let (from, block) = (self.cached, self.grid.block);
         if let Some(chunk) = self.grid.prefill(from, block) {
-            self.grid.pending = vec![self.grid.prefill_wish(from, chunk, self.prefix_length())];
+            self.pending = vec![self.grid.prefill_wish(from, chunk, self.prefix_length())];
             self.under_way = UnderWay::Prefill(from + chunk);
             return;
         }
@@ -96,7 +99,7 @@ impl S2d2Decoder {
         let rule = |p: usize| if self.how.judgement == Judgement::Honest { plain(self.rules.at(p)) } else { self.rules.at(p) };
         let scans = reading.iter().enumerate().map(|(read, &p)| Scan { read, guide: None, rule: rule(p) }).collect();
         let rows = self.grid.kept_rows(from, block).and(PassKind::Draft, self.grid.length);
-        self.grid.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Draft, rows }];
+        self.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Draft, rows }];
         self.under_way = UnderWay::Draft(reading);
         self.tally.unfolded_passes += 1;
     }
@@ -230,7 +233,7 @@ impl S2d2Decoder {
             canvas[slot.position] = slot.token;
         }
         let rows = Counts::of(PassKind::Verify, pass.rows());
-        self.grid.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Verify, rows }];
+        self.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Verify, rows }];
         self.under_way = UnderWay::Verify(slots);
         self.tally.unfolded_passes += 1;
     }
@@ -296,24 +299,24 @@ fn plain(rule: RowRule) -> RowRule {
     RowRule { temperature: 0.0, top_k: 0, top_p: 1.0, confidence: Confidence::Raw, ..rule }
 }
 
-impl GridDecoder for S2d2Decoder {
-    fn grid(&self) -> &Grid {
-        &self.grid
-    }
-
-    fn grid_mut(&mut self) -> &mut Grid {
-        &mut self.grid
-    }
-
-    fn needs_rows(&self) -> bool {
+impl Decoder for S2d2Decoder {
+    fn asks_for_rows(&self) -> bool {
         self.how.judgement != Judgement::Match || self.how.policy.score().is_some_and(|score| score.estimator.needs_squares())
     }
 
-    fn guessed(&self) -> Tally {
+    fn tally(&self) -> Tally {
         self.tally
     }
 
-    fn answered(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
+    fn next_rows(&self) -> usize {
+        Wish::rows_of(&self.pending)
+    }
+
+    fn next(&mut self) -> Result<Vec<Wish>> {
+        Ok(std::mem::take(&mut self.pending))
+    }
+
+    fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
         let Some(answer) = answers.first() else { return Ok(Vec::new()) };
         match std::mem::replace(&mut self.under_way, UnderWay::Draft(Vec::new())) {
             UnderWay::Prefill(cached) => {
@@ -339,5 +342,13 @@ impl GridDecoder for S2d2Decoder {
                 Ok(revealed)
             }
         }
+    }
+
+    fn canvas(&self) -> &[u32] {
+        &self.grid.canvas
+    }
+
+    fn committed(&self) -> usize {
+        self.grid.block
     }
 }

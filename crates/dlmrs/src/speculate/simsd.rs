@@ -6,7 +6,7 @@ use super::accept::{greedy, rejection, up_to_rejection};
 use super::drafter::{DraftedSlot, Drafter};
 use super::layout::{Copy, Drafted, Laid, Prefix, UNDRAFTED, copies_of, no_leak, paired, states};
 use crate::decode::rules::Rules;
-use crate::decode::{Answer, Counts, Grid, GridDecoder, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
+use crate::decode::{Answer, Counts, Decoder, Grid, How, PassKind, RevealRule, Revealed, Role, Scan, Tally, Wish};
 use crate::error::Result;
 use crate::model::no_token;
 use crate::sample::noise::{Purpose, Stream};
@@ -46,6 +46,8 @@ pub(crate) struct SimSdDecoder {
     step: usize,
     cached: usize,
     tally: Tally,
+    /// The next passes, made as soon as they are known.
+    pending: Vec<Wish>,
     under_way: UnderWay,
 }
 
@@ -72,8 +74,9 @@ struct Verify {
 impl SimSdDecoder {
     /// Settings and task must have been validated.
     pub(crate) fn new(grid: Grid, rules: Rules, rule: RevealRule, drafter: Drafter, judging: Judging) -> Self {
+        let (pending, under_way) = (Vec::new(), UnderWay::Draft);
         let mut decoder =
-            Self { grid, rules, rule, drafter, judging, round: 0, step: 0, cached: 0, tally: Tally::default(), under_way: UnderWay::Draft };
+            Self { grid, rules, rule, drafter, judging, round: 0, step: 0, cached: 0, tally: Tally::default(), pending, under_way };
         decoder.begin_round();
         decoder
     }
@@ -93,10 +96,10 @@ impl SimSdDecoder {
     /// Makes the next pass: the target's prefill, then the draft's passes, then what the target does.
     fn prepare(&mut self) {
         if let Some(chunk) = self.grid.prefill(self.cached, self.grid.block) {
-            self.grid.pending = vec![self.grid.prefill_wish(self.cached, chunk, self.grid.length)];
+            self.pending = vec![self.grid.prefill_wish(self.cached, chunk, self.grid.length)];
             self.under_way = UnderWay::Prefill(self.cached + chunk);
         } else if let Some(wish) = self.drafter.next(&self.grid) {
-            self.grid.pending = vec![wish];
+            self.pending = vec![wish];
             self.under_way = UnderWay::Draft;
         } else if self.drafter.slots().is_empty() {
             self.plain();
@@ -117,7 +120,7 @@ impl SimSdDecoder {
         self.rules.update(&self.grid.canvas);
         let scans = read.iter().enumerate().map(|(read, slot)| Scan { read, guide: None, rule: self.rules.at(slot.1) }).collect();
         let rows = self.grid.kept_rows(self.cached, block).and(PassKind::Denoise, self.grid.length);
-        self.grid.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Denoise, rows }];
+        self.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Denoise, rows }];
         self.under_way = UnderWay::Plain(read.into_iter().map(|slot| slot.1).collect());
     }
 
@@ -186,7 +189,7 @@ impl SimSdDecoder {
         let scans = verify.read.iter().enumerate().map(scan).collect();
         let fed = pass.rows() - (self.grid.block - self.cached);
         let rows: Counts = self.grid.kept_rows(self.cached, self.grid.block).and(PassKind::Verify, fed);
-        self.grid.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Verify, rows }];
+        self.pending = vec![Wish { model: Role::Target, cache: 0, pass, scans, kind: PassKind::Verify, rows }];
         self.under_way = UnderWay::Verify(verify);
     }
 
@@ -258,28 +261,28 @@ fn drafts_follow(copy: &Copy, drafted: &Drafted, mask_token_id: u32) -> bool {
     copy.tokens.iter().zip(&drafted.tau).any(|(&id, &tau)| id == mask_token_id && tau != UNDRAFTED)
 }
 
-impl GridDecoder for SimSdDecoder {
-    fn grid(&self) -> &Grid {
-        &self.grid
-    }
-
-    fn grid_mut(&mut self) -> &mut Grid {
-        &mut self.grid
-    }
-
-    fn caches_of_draft(&self) -> usize {
+impl Decoder for SimSdDecoder {
+    fn draft_caches(&self) -> usize {
         1
     }
 
-    fn needs_rows(&self) -> bool {
+    fn asks_for_rows(&self) -> bool {
         self.judging.by_probability
     }
 
-    fn guessed(&self) -> Tally {
+    fn tally(&self) -> Tally {
         self.tally
     }
 
-    fn answered(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
+    fn next_rows(&self) -> usize {
+        Wish::rows_of(&self.pending)
+    }
+
+    fn next(&mut self) -> Result<Vec<Wish>> {
+        Ok(std::mem::take(&mut self.pending))
+    }
+
+    fn take(&mut self, answers: &[Answer]) -> Result<Vec<Revealed>> {
         let Some(answer) = answers.first() else { return Ok(Vec::new()) };
         match std::mem::replace(&mut self.under_way, UnderWay::Draft) {
             UnderWay::Prefill(cached) => self.cached = cached,
@@ -308,5 +311,13 @@ impl GridDecoder for SimSdDecoder {
         }
         self.prepare();
         Ok(Vec::new())
+    }
+
+    fn canvas(&self) -> &[u32] {
+        &self.grid.canvas
+    }
+
+    fn committed(&self) -> usize {
+        self.grid.block
     }
 }

@@ -260,7 +260,7 @@ impl Decoder for CanvasLookahead {
     }
 
     fn next_rows(&self) -> usize {
-        self.pending.iter().map(|wish| wish.pass.rows()).sum()
+        Wish::rows_of(&self.pending)
     }
 
     fn next(&mut self) -> Result<Vec<Wish>> {
@@ -287,10 +287,6 @@ impl Decoder for CanvasLookahead {
 
     fn committed(&self) -> usize {
         self.alone.committed()
-    }
-
-    fn finished(&self) -> bool {
-        self.alone.finished()
     }
 
     fn watched(&self) -> usize {
