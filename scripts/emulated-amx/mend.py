@@ -82,9 +82,11 @@ edit(
         "tilecfg.vmmubyte(48+n) = BX_CPU_THIS_PTR amx->tilecfg[n].rows;",
     ),
     ("(BX_CPU_THIS_PTR amx->tile_use_tracker == 0)", "(BX_CPU_THIS_PTR amx->tile_use_tracker != 0)"),
+    *(
+        (f"row < BX_TILE_REGISTERS; row++) {{\n      {use}_virtual_zmmword", f"row < BX_TILE_MAX_ROWS; row++) {{\n      {use}_virtual_zmmword")
+        for use in ("write", "read")
+    ),
 )
-switch = pathlib.Path("cpu/xsave.cc")
-switch.write_text(switch.read_text().replace("row < BX_TILE_REGISTERS;", "row < BX_TILE_MAX_ROWS;"))
 
 opcode = "&BX_CPU_C::VDPBF16PS_MASK_VpsHdqWdqR, BX_ISA_AVX512_BF16, OP_Vps, OP_Hdq, "
 edit("decoder/ia_opcodes_evex.def", (f"{opcode}OP_mVdq32,", f"{opcode}OP_mVdq,"))
